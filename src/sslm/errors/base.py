@@ -1,0 +1,62 @@
+"""The root of the exception tree, with its families."""
+
+import inspect
+from typing import Any, ClassVar, dataclass_transform
+
+from sslm.errors.status import Status
+
+
+@dataclass_transform(eq_default=False)
+class SslmError(Exception):
+    """Base of every exception that this package raises on purpose.
+
+    A subclass states its ``status``, its facts as annotated attributes, and a ``message`` in
+    :meth:`str.format` syntax over those facts. The facts are the constructor's arguments, in the
+    order of their annotations, and are what pickle sends, so every exception survives it.
+    """
+
+    status: ClassVar[Status] = Status.INTERNAL
+    message: ClassVar[str] = "internal error"
+    _fact_names: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        annotations = inspect.get_annotations(cls)
+        own = [name for name, kind in annotations.items() if "ClassVar" not in str(kind)]
+        cls._fact_names = (*cls._fact_names, *own)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        names = self._fact_names
+        facts = dict(zip(names, values, strict=False)) | named
+        if len(values) > len(names) or set(facts) != set(names):
+            raise TypeError(f"{type(self).__name__} takes the facts {names}, got {facts}")
+        super().__init__(*(facts[name] for name in names))
+        for name in names:
+            setattr(self, name, facts[name])
+
+    def __str__(self) -> str:
+        return self.message.format(**{name: getattr(self, name) for name in self._fact_names})
+
+
+class ArgumentError(SslmError, ValueError):
+    """The call asked for something that cannot be done; change the call."""
+
+
+class ArtifactError(SslmError, ValueError):
+    """The file is not one we accept; trying again will not help."""
+
+
+class StateError(SslmError, RuntimeError):
+    """The object is not in a state that allows this call."""
+
+
+class ResourceError(SslmError, RuntimeError):
+    """A limit of memory, disk or time was reached; free some, or ask for less."""
+
+
+class NumericError(SslmError, ArithmeticError):
+    """A proof of bounds failed, so that exact arithmetic could not be promised."""
+
+
+class NetworkError(SslmError, RuntimeError):
+    """Something had to be fetched and could not be."""

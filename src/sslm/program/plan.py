@@ -1,0 +1,125 @@
+"""What a backend offers: a program compiled into a plan that runs spans."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sslm.program.program import Program
+from sslm.program.tensors import Tensors
+
+CHUNK_ROWS_MAX = 64
+"""Rows of one span in one run: a budget unit is a layer of at most this many rows."""
+
+DIGEST_SIZE_BYTES = 32
+
+
+@dataclass(slots=True, kw_only=True)
+class SequenceMemory:
+    """The memory of one sequence that plans read and write. All buffers belong to the caller.
+
+    Args:
+        pool: The pool's pages, one after the other, each ``page_size_bytes`` of the layout.
+        pages: int32 indices into the pool; page i holds positions 64 i … 64 i + 63.
+        fixed: The fixed states, ``fixed_size_bytes`` of the layout.
+        residual: int32 [CHUNK_ROWS_MAX, hidden_size]; carries a chunk between segments.
+        saturations: int64 counters by ``SaturationSite``.
+        digests: 32 bytes per row of the chunk: d[p, L], written by the last layer.
+    """
+
+    pool: memoryview
+    pages: memoryview
+    fixed: memoryview
+    residual: memoryview
+    saturations: memoryview
+    digests: memoryview
+
+
+@dataclass(slots=True, kw_only=True)
+class Trace:
+    """Digests of every segment, on request.
+
+    Args:
+        segments: 32 bytes per segment (embed, then layers) and row: [L + 1][rows][32].
+    """
+
+    segments: memoryview
+
+
+@dataclass(slots=True, kw_only=True)
+class Span:
+    """Consecutive positions of one sequence that a run computes together.
+
+    Args:
+        memory: The sequence.
+        first_position: Position of the first row.
+        token_ids: int32, one id per row; at most CHUNK_ROWS_MAX.
+        first_logits_row: Rows from here on get logits; the count of rows means none.
+        logits: int64 [rows with logits, vocab_size], written by the head segments.
+        selected: int32 [rows with logits], written by the select segment.
+        trace: Where to write every segment's digests, or None.
+        adapter_slot: Which adapter applies; 0 is none.
+    """
+
+    memory: SequenceMemory
+    first_position: int
+    token_ids: memoryview
+    first_logits_row: int
+    logits: memoryview | None = None
+    selected: memoryview | None = None
+    trace: Trace | None = None
+    adapter_slot: int = field(default=0)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the span."""
+        return len(self.token_ids)
+
+
+class Plan(Protocol):
+    """A program compiled for one backend, bound to its tensors."""
+
+    @property
+    def program(self) -> Program:
+        """The program that was compiled."""
+
+    @property
+    def scratch_size_bytes(self) -> int:
+        """Memory that the plan holds for itself, weights not included."""
+
+    def run(self, first: int, last: int, spans: Sequence[Span]) -> None:
+        """Run segments first … last - 1 over the rows of all spans.
+
+        Each span continues where its sequence stands: the residual holds what segment
+        ``first - 1`` left. No row depends on another span.
+
+        Raises:
+            SegmentRangeError: If first … last is not a range of segments.
+        """
+
+    def close(self) -> None:
+        """Release what the plan holds; it cannot run afterwards."""
+
+
+class Backend(Protocol):
+    """A way to run programs."""
+
+    @property
+    def name(self) -> str:
+        """``reference`` or ``native``."""
+
+    @property
+    def tier(self) -> str:
+        """The CPU tier in use, as ``doctor`` lists it."""
+
+    def compile(self, program: Program, tensors: Tensors, *, row_count_max: int) -> Plan:
+        """Bind a program to its tensors.
+
+        Args:
+            program: What to run.
+            tensors: Every tensor that the program names.
+            row_count_max: The largest sum of rows that one run will have.
+
+        Raises:
+            TensorMissingError: If a tensor is not there.
+            TensorShapeError: If one has another shape or encoding than the program says.
+        """

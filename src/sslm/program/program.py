@@ -1,0 +1,106 @@
+"""A whole forward pass: buffers, states, and ops in segments."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Final
+
+from sslm.errors.program import OpShapeError, TensorMissingError
+from sslm.program.buffers import Buffer
+from sslm.program.ops import Op
+from sslm.program.states import State, StateLayout, lay_out_states
+from sslm.program.tensors import Tensors
+
+PROFILE: Final = "int/1"
+ARITHMETIC_VERSION: Final = 1
+HEAD_BLOCK_SIZE_BYTES: Final = 4 << 20
+"""Weights of one head segment: a budget unit of about eight layers of a small model."""
+
+
+class SegmentKind(Enum):
+    """What a segment is for; programs have them in this order."""
+
+    EMBED = "embed"
+    LAYER = "layer"
+    HEAD = "head"
+    SELECT = "select"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A run of ops that is never interrupted. Only the residual and the states outlive it."""
+
+    kind: SegmentKind
+    index: int
+    """Which of its kind, from 0."""
+    ops: tuple[Op, ...]
+
+    @property
+    def name(self) -> str:
+        """As reports print it: ``embed``, ``layer 7``, ``head``, ``select``."""
+        return f"layer {self.index}" if self.kind is SegmentKind.LAYER else self.kind.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One model's forward pass as data.
+
+    Segments are embed, layer 0 … L-1, head 0 … H-1, select. Segment indices in digests count embed
+    as 0 and layer i as i + 1.
+    """
+
+    residual: Buffer
+    states: tuple[State, ...]
+    segments: tuple[Segment, ...]
+    vocab_size: int
+    max_position_embeddings: int
+    profile: str = PROFILE
+    arithmetic_version: int = ARITHMETIC_VERSION
+
+    def __post_init__(self) -> None:
+        order = list(SegmentKind)
+        kinds = [order.index(segment.kind) for segment in self.segments]
+        if kinds != sorted(kinds):
+            found = " ".join(segment.kind.value for segment in self.segments)
+            raise OpShapeError("Program", "the order of segments", found, "embed layer head select")
+        names: dict[str, Buffer] = {}
+        for buffer in self.buffers():
+            if names.setdefault(buffer.name, buffer) != buffer:
+                raise OpShapeError("Program", f"buffer {buffer.name}", "two records", "one")
+
+    def buffers(self) -> Iterator[Buffer]:
+        """Yield the buffers of every op, with repetitions, in order of use."""
+        for segment in self.segments:
+            for op in segment.ops:
+                for field in fields(op):
+                    value = getattr(op, field.name)
+                    if isinstance(value, Buffer):
+                        yield value
+
+    @property
+    def layer_count(self) -> int:
+        """How many layer segments there are."""
+        return sum(segment.kind is SegmentKind.LAYER for segment in self.segments)
+
+    @property
+    def first_head_index(self) -> int:
+        """Index of the first segment after the layers."""
+        return 1 + self.layer_count
+
+    @property
+    def state_layout(self) -> StateLayout:
+        """Where each declared state lies."""
+        return lay_out_states(self.states)
+
+
+def head_blocks(vocab_size: int, hidden_size: int) -> list[tuple[int, int]]:
+    """Cut the vocabulary into row ranges of at most 4 MiB of weights, at multiples of 16 rows."""
+    rows = max(16, HEAD_BLOCK_SIZE_BYTES // max(hidden_size, 1) // 16 * 16)
+    return [(first, min(first + rows, vocab_size)) for first in range(0, vocab_size, rows)]
+
+
+def tensor_bytes(tensors: Tensors, name: str) -> memoryview:
+    """Return the bytes of a tensor by name, or say which one is missing."""
+    if name not in tensors:
+        raise TensorMissingError(name)
+    return tensors[name].data

@@ -19,3 +19,90 @@ HEAD_COUNT_MAX: Final = 1024
 
 HEAD_DIM_MAX: Final = 256
 """Width of one head: a query plane times a key stays in 32 bits."""
+
+LINEAR_COLUMNS_MAX: Final = 1 << 17
+"""Inputs of one linear op: both byte-plane sums of int8 weights stay in 32 bits up to 132,104."""
+
+ROPE_FACTOR_MAX: Final = 1 << 16
+"""Stretch of positions, a ratio. Far beyond any published one; keeps angles well conditioned."""
+
+FLOAT_WEIGHTS_SIZE_BYTES_MAX: Final = 4 << 30
+"""Float32 weights that the reference model keeps; further ones are dequantized at each use."""
+
+GGUF_TENSOR_COUNT_MAX: Final = 1 << 16
+"""Tensors of one GGUF file. A model of 512 layers with 40 tensors each has a third of it."""
+
+GGUF_KEY_COUNT_MAX: Final = 1 << 16
+"""Metadata keys of one GGUF file. Published files have fewer than a hundred."""
+
+GGUF_KEY_SIZE_BYTES_MAX: Final = (1 << 16) - 1
+"""UTF-8 bytes of one metadata key, as the format's specification has it."""
+
+GGUF_STRING_SIZE_BYTES_MAX: Final = 1 << 25
+"""UTF-8 bytes of one string. Some files carry a whole tokenizer description in one."""
+
+GGUF_ARRAY_COUNT_MAX: Final = 1 << 22
+"""Items of one metadata array. Four times the largest vocabulary accepted."""
+
+GGUF_METADATA_SIZE_BYTES_MAX: Final = 1 << 26
+"""Bytes of all metadata. Python strings take at most about eight times as much memory."""
+
+GGUF_TENSOR_NAME_SIZE_BYTES_MAX: Final = 64
+"""UTF-8 bytes of one tensor name, as the format's specification has it."""
+
+GGUF_DIMENSION_COUNT_MAX: Final = 4
+"""Dimensions of one tensor, as the format's specification has it."""
+
+GGUF_TENSOR_ELEMENT_COUNT_MAX: Final = 1 << 40
+"""Elements of one tensor. Byte sizes stay below 2**43, so no machine's size type can wrap."""
+
+GGUF_ALIGNMENT_BYTES_MIN: Final = 8
+"""Alignment of tensor data in bytes: the specification asks for a multiple of eight."""
+
+GGUF_ALIGNMENT_BYTES_MAX: Final = 1 << 16
+"""Alignment of tensor data in bytes: the largest page size in use."""
+
+DEQUANTIZED_CHUNK_ELEMENTS: Final = 1 << 14
+"""Weights that are dequantized at a time; bounds the temporaries of one step to a few 10 MB."""
+
+SSLM_SECTION_COUNT_MAX: Final = 4096
+"""Sections of one .sslm file, as in the published container; the table stays below 160 KiB."""
+
+SSLM_CONFIG_SIZE_BYTES_MAX: Final = 1 << 18
+"""Bytes of an artifact's configuration. 512 layers take about 30 KiB."""
+
+SSLM_PROVENANCE_SIZE_BYTES_MAX: Final = 1 << 16
+"""Bytes of an artifact's provenance: a few names, a hash and the conversion's options."""
+
+SSLM_GOLDEN_SIZE_BYTES_MAX: Final = 1 << 22
+"""Bytes of an artifact's golden runs. 64 runs over 512 layers take about 2 MiB."""
+
+SSLM_TEMPLATE_SIZE_BYTES_MAX: Final = 1 << 18
+"""UTF-8 bytes of an artifact's chat template. The longest published one has about 15 KiB."""
+
+SSLM_TOKENIZER_SIZE_BYTES_MAX: Final = 1 << 28
+"""Bytes of an artifact's tokenizer: 2**20 tokens of 100 bytes with two merges each."""
+
+SSLM_TENSOR_COUNT_MAX: Final = 1 << 16
+"""Tensors of one artifact. 512 layers of 20 tensors are about 10,000."""
+
+SSLM_TENSOR_NAME_SIZE_BYTES_MAX: Final = 128
+"""ASCII bytes of a tensor's name."""
+
+SSLM_TENSOR_EXPONENT_MAX: Final = 1 << 10
+"""Largest absolute exponent of a tensor, in bits. Ops set much tighter bounds of their own."""
+
+SSLM_JSON_DIGITS_MAX: Final = 20
+"""Digits of an integer in JSON: 64 bits. Keeps parsing linear."""
+
+SSLM_GOLDEN_RUN_COUNT_MAX: Final = 64
+"""Golden runs of one artifact, so that verifying stays a matter of seconds."""
+
+SSLM_GOLDEN_TOKEN_COUNT_MAX: Final = 4096
+"""Token ids of one prompt, answer or text of the golden runs."""
+
+SSLM_GOLDEN_TEXT_SIZE_MAX: Final = 1 << 16
+"""Characters of one text of the golden runs."""
+
+SSLM_GOLDEN_PAIR_COUNT_MAX: Final = 1024
+"""Texts with token ids among the golden runs."""

@@ -62,8 +62,8 @@ GGUF_ALIGNMENT_BYTES_MIN: Final = 8
 GGUF_ALIGNMENT_BYTES_MAX: Final = 1 << 16
 """Alignment of tensor data in bytes: the largest page size in use."""
 
-DEQUANTIZED_CHUNK_ELEMENTS: Final = 1 << 14
-"""Weights that are dequantized at a time; bounds the temporaries of one step to a few 10 MB."""
+DEQUANTIZED_CHUNK_ELEMENTS: Final = 1 << 17
+"""Weights that are dequantized at a time: the temporaries of a step stay in the cache, below 4 MB."""
 
 SSLM_SECTION_COUNT_MAX: Final = 4096
 """Sections of one .sslm file, as in the published container; the table stays below 160 KiB."""

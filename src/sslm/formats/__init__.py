@@ -1,0 +1,1 @@
+"""File formats: foreign bytes become plain validated records, or a named error."""

@@ -1,0 +1,60 @@
+"""A whole file as one read-only view."""
+
+import mmap
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sslm.errors.reading import UnreadableFileError
+
+
+class MappedFile:
+    """A regular file, mapped read-only; a context manager.
+
+    Nobody may change or shorten the file while it is mapped: the operating system answers a read
+    beyond the new end by killing the process.
+
+    Args:
+        path: Of a regular file; an empty one gives an empty view.
+
+    Raises:
+        UnreadableFileError: If the system refuses, or *path* is a folder, a pipe or a device.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._map: mmap.mmap | None = None
+        try:
+            # Opening a pipe waits for its writer, so the kind is asked for first.
+            if not stat.S_ISREG(Path(path).stat().st_mode):
+                raise UnreadableFileError(os.fspath(path), "it is not a regular file")
+            with Path(path).open("rb") as file:
+                if os.fstat(file.fileno()).st_size:
+                    self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UnreadableFileError(os.fspath(path), reason) from error
+        self.view = memoryview(self._map) if self._map is not None else memoryview(b"")
+
+    def close(self) -> None:
+        """Give the map back; may be called again.
+
+        Views that others took stay valid: then the map goes with the last of them.
+        """
+        with suppress(BufferError):
+            self.view.release()
+            if self._map is not None:
+                self._map.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -63,7 +63,7 @@ GGUF_ALIGNMENT_BYTES_MAX: Final = 1 << 16
 """Alignment of tensor data in bytes: the largest page size in use."""
 
 DEQUANTIZED_CHUNK_ELEMENTS: Final = 1 << 17
-"""Weights that are dequantized at a time: the temporaries of a step stay in the cache, below 4 MB."""
+"""Weights that are dequantized at a time: the temporaries of a step are below 4 MB, in cache."""
 
 SSLM_SECTION_COUNT_MAX: Final = 4096
 """Sections of one .sslm file, as in the published container; the table stays below 160 KiB."""
@@ -106,3 +106,30 @@ SSLM_GOLDEN_TEXT_SIZE_MAX: Final = 1 << 16
 
 SSLM_GOLDEN_PAIR_COUNT_MAX: Final = 1024
 """Texts with token ids among the golden runs."""
+
+TEXT_SIZE_CHARS_MAX: Final = 1 << 22
+"""Characters of one text to tokenize: four for each of 2**20 positions. Keeps it to seconds."""
+
+TOKEN_SIZE_CHARS_MAX: Final = 1024
+"""Characters of one token's spelling. The longest ones in use are runs of 512 spaces."""
+
+SPECIAL_TOKEN_SIZE_CHARS_MAX: Final = 256
+"""Characters of a control or user-defined token, as finding them looks at every length."""
+
+SPECIAL_TOKEN_COUNT_MAX: Final = 1 << 16
+"""Control and user-defined tokens of one vocabulary. Gemma, with most, has about 6,500."""
+
+MERGE_COUNT_MAX: Final = 1 << 21
+"""Merges of a vocabulary. Seven times Llama 3's 280,147, the most in use."""
+
+CHAT_TEMPLATE_SIZE_CHARS_MAX: Final = 1 << 16
+"""Characters of a chat template; compiling one is superlinear in them. The longest has 15,000."""
+
+CHAT_MESSAGE_COUNT_MAX: Final = 1 << 14
+"""Messages of one conversation. Each costs at least two control tokens of context."""
+
+CHAT_TEMPLATE_WORK_MAX: Final = 1 << 26
+"""Characters touched, plus a fixed charge per operation, while rendering: about a second."""
+
+CHAT_TEMPLATE_NESTING_MAX: Final = 32
+"""Containers inside containers that a template may build."""

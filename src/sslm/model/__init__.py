@@ -1,0 +1,1 @@
+"""Model architectures: configuration, weight names and the programs built from them."""

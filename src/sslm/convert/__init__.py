@@ -1,0 +1,1 @@
+"""Source weights to artifact: the one part of the package where floats live."""

@@ -1,0 +1,1 @@
+"""Text: vocabularies, tokenizing, detokenizing, and chat templates."""

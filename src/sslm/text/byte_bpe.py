@@ -1,0 +1,98 @@
+"""Byte-level byte-pair encoding of plain text, through the ``tokenizers`` library."""
+
+from typing import Any, Final
+
+from sslm.errors.text import TextNotEncodableError, TokenizerFailedError
+from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
+from sslm.text.vocabulary import ORDINARY_TYPES, PreTokenizer, Vocabulary
+
+_ENGLISH_ENDINGS: Final = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+_LINE_ENDS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+_GPT_2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_DIGIT_THEN_GPT_2: Final = (r"\p{N}", _GPT_2)
+
+# Each pattern cuts the pieces that the one before it left; what no match covers is a piece too.
+# Letters are cased by ASCII only, and no pattern normalizes its text.
+_PATTERNS: Final[dict[PreTokenizer, tuple[str, ...]]] = {
+    PreTokenizer.GPT_2: (_GPT_2,),
+    PreTokenizer.SMOLLM: _DIGIT_THEN_GPT_2,
+    PreTokenizer.STARCODER: _DIGIT_THEN_GPT_2,
+    PreTokenizer.REFACT: _DIGIT_THEN_GPT_2,
+    PreTokenizer.LLAMA_BPE: (
+        rf"{_ENGLISH_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}"
+        rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_LINE_ENDS}",
+    ),
+    PreTokenizer.QWEN2: (
+        rf"{_ENGLISH_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}"
+        rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_LINE_ENDS}",
+    ),
+    PreTokenizer.QWEN35: (
+        rf"{_ENGLISH_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}"
+        rf"| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_LINE_ENDS}",
+    ),
+}
+
+
+class ByteBpeEncoder:
+    """Turns plain text into the ids of a byte-level vocabulary; knows no special tokens."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+        tokens = vocabulary.tokens
+        # Control tokens are left out, so that no text can become one by merging.
+        ids = {
+            spelling: token_id
+            for token_id, (spelling, kind) in enumerate(
+                zip(tokens, vocabulary.token_types, strict=True)
+            )
+            if kind in ORDINARY_TYPES
+        }
+        model = models.BPE(
+            vocab=ids,
+            merges=[(tokens[left], tokens[right]) for left, right in vocabulary.merges],
+            ignore_merges=vocabulary.ignore_merges,
+        )
+        self._library: Any = Tokenizer(model)
+        self._library.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                *(
+                    pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+                    for pattern in _PATTERNS[vocabulary.pre_tokenizer]
+                ),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        self._bytes_without_token = bytes(
+            byte for byte, character in CHARACTER_OF_BYTE.items() if character not in ids
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of *text*, which is valid Unicode.
+
+        Raises:
+            TextNotEncodableError: If the vocabulary lacks a byte of the text. The library would
+                drop it silently.
+            TokenizerFailedError: If the library fails.
+        """
+        self._refuse_missing_bytes(text)
+        try:
+            encoding = self._library.encode(text, add_special_tokens=False)
+        except BaseException as error:
+            # A panic of the Rust library is no Exception; its class cannot be imported.
+            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+                raise TokenizerFailedError(len(text), str(error)) from error
+            raise
+        ids: list[int] = encoding.ids
+        return ids
+
+    def _refuse_missing_bytes(self, text: str) -> None:
+        if not self._bytes_without_token:
+            return
+        data = text.encode()
+        if len(data.translate(None, self._bytes_without_token)) == len(data):
+            return
+        for character in text:
+            for byte in character.encode():
+                if byte in self._bytes_without_token:
+                    raise TextNotEncodableError(byte, character)

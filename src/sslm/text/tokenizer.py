@@ -1,0 +1,192 @@
+"""Text to token ids and back."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from sslm import limits
+from sslm.errors.text import TextTooLongError, TextTypeError, TextUnicodeError, TokenizerIdError
+from sslm.text.byte_alphabet import bytes_of_spelling
+from sslm.text.special_tokens import SpecialTokenFinder
+from sslm.text.vocabulary import (
+    TokenizerKind,
+    TokenType,
+    Vocabulary,
+    byte_of_byte_token,
+)
+
+
+class _Encoder(Protocol):
+    """Turns plain text into ids."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of *text*."""
+        ...
+
+
+class Tokenizer:
+    """Turns text into the token ids of one vocabulary, and ids into bytes and text.
+
+    Control tokens stand for structure, never for text: :meth:`encode` takes their spellings
+    literally, and only :meth:`encode_with_controls` recognises them. User-defined tokens are
+    text with an id of its own, and are found by both.
+
+    Safe to share between threads. Building one takes about 0.1 s for 49,152 tokens.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self._encoder = _encoder_for(vocabulary)
+        self._controls = SpecialTokenFinder(self.control_ids)
+        self._user_defined = SpecialTokenFinder(
+            {
+                vocabulary.tokens[token_id]: token_id
+                for token_id in vocabulary.ids_of_type(TokenType.USER_DEFINED)
+            }
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens; ids are below it."""
+        return len(self.vocabulary.tokens)
+
+    @property
+    def control_ids(self) -> dict[str, int]:
+        """The id of each control token, by its spelling."""
+        vocabulary = self.vocabulary
+        return {
+            vocabulary.tokens[token_id]: token_id
+            for token_id in vocabulary.ids_of_type(TokenType.CONTROL)
+        }
+
+    def encode(
+        self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None
+    ) -> list[int]:
+        """Return the ids of *text*, in which nothing is a control token.
+
+        Args:
+            text: Valid Unicode, at most ``limits.TEXT_SIZE_CHARS_MAX`` characters. It is not
+                normalized. Empty text has no ids of its own.
+            add_bos: Whether the begin token goes in front; None does as the vocabulary says.
+            add_eos: Whether the end token goes behind; None does as the vocabulary says.
+
+        Raises:
+            TextTypeError: If *text* is no ``str``.
+            TextUnicodeError: If it holds a lone surrogate.
+            TextTooLongError: If it is longer than the limit.
+            TextNotEncodableError: If the vocabulary has no token for one of its bytes.
+        """
+        checked = checked_text("the text", text)
+        return self._framed(self.encode_parts([checked]), add_bos=add_bos, add_eos=add_eos)
+
+    def encode_with_controls(
+        self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None
+    ) -> list[int]:
+        """Return the ids of *text*, all of it trusted: control tokens in it are recognised.
+
+        Arguments and errors are those of :meth:`encode`. For text that holds what others wrote,
+        see :func:`sslm.text.chat_encoding.encode_chat`.
+        """
+        parts = self.split_controls(checked_text("the text", text))
+        return self._framed(self.encode_parts(parts), add_bos=add_bos, add_eos=add_eos)
+
+    def split_controls(self, text: str) -> Iterator[str | int]:
+        """Yield the ids of the control tokens spelled in *text*, and the plain text between."""
+        return self._controls.split(text)
+
+    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
+        """Return the ids of *parts*: control token ids as they are, each string as plain text.
+
+        Two strings must not follow one another: they would not merge across the border.
+        """
+        ids: list[int] = []
+        for part in parts:
+            if isinstance(part, int):
+                ids.append(part)
+                continue
+            for piece in self._user_defined.split(part):
+                ids += [piece] if isinstance(piece, int) else self._encode_plain(piece)
+        return ids
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return the UTF-8 bytes, not always whole characters, that *token_id* adds to a text.
+
+        Tokens that stand for no text (control, unknown, unused) have none. The bytes of a text
+        are those of its tokens joined, less the space prefix where the vocabulary has one.
+
+        Raises:
+            TokenizerIdError: If *token_id* is not in the vocabulary.
+        """
+        spelling, kind = self.spelling(token_id), self.vocabulary.token_types[token_id]
+        if kind == TokenType.USER_DEFINED:
+            return spelling.encode()
+        if kind == TokenType.BYTE:
+            byte = byte_of_byte_token(spelling)
+            return b"" if byte is None else bytes([byte])
+        if kind != TokenType.NORMAL:
+            return b""
+        if self.vocabulary.kind is TokenizerKind.BYTE_BPE:
+            return bytes_of_spelling(spelling)
+        return spelling.replace("\u2581", " ").encode()
+
+    def spelling(self, token_id: int) -> str:
+        """Return how the vocabulary spells *token_id*, for showing it; errors as token_bytes."""
+        if not 0 <= token_id < self.vocab_size:
+            raise TokenizerIdError(token_id, self.vocab_size - 1)
+        return self.vocabulary.tokens[token_id]
+
+    def decode_bytes(self, ids: Sequence[int], *, is_continuation: bool = False) -> bytes:
+        """Return the bytes of *ids*, which need not be whole characters.
+
+        Args:
+            ids: Any ids of the vocabulary.
+            is_continuation: True if other text comes before, so that a leading space counts.
+        """
+        data = b"".join(map(self.token_bytes, ids))
+        is_prefixed = self.vocabulary.add_space_prefix and not is_continuation
+        return data.removeprefix(b" ") if is_prefixed else data
+
+    def decode(self, ids: Sequence[int], *, is_continuation: bool = False) -> str:
+        """Return the text of *ids*; bytes that are no UTF-8 become U+FFFD.
+
+        Arguments are those of :meth:`decode_bytes`.
+        """
+        return self.decode_bytes(ids, is_continuation=is_continuation).decode(errors="replace")
+
+    def _encode_plain(self, text: str) -> list[int]:
+        # The prefix goes before each run of plain text: the first, and after every special token.
+        return self._encoder.encode(" " + text if self.vocabulary.add_space_prefix else text)
+
+    def _framed(self, ids: list[int], *, add_bos: bool | None, add_eos: bool | None) -> list[int]:
+        vocabulary = self.vocabulary
+        begins = vocabulary.add_bos if add_bos is None else add_bos
+        ends = vocabulary.add_eos if add_eos is None else add_eos
+        bos = [vocabulary.bos_token_id] if begins and vocabulary.bos_token_id is not None else []
+        eos = [vocabulary.eos_token_id] if ends and vocabulary.eos_token_id is not None else []
+        return [*bos, *ids, *eos]
+
+
+def checked_text(what: str, text: object) -> str:
+    """Return *text* if it is a ``str`` of valid Unicode within the limit; *what* names it.
+
+    Raises:
+        TextTypeError, TextTooLongError, TextUnicodeError: As their names say.
+    """
+    if not isinstance(text, str):
+        raise TextTypeError(what, type(text).__name__)
+    if len(text) > limits.TEXT_SIZE_CHARS_MAX:
+        raise TextTooLongError(what, len(text), limits.TEXT_SIZE_CHARS_MAX)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TextUnicodeError(what, ord(text[error.start]), error.start) from None
+    return text
+
+
+def _encoder_for(vocabulary: Vocabulary) -> _Encoder:
+    if vocabulary.kind is TokenizerKind.BYTE_BPE:
+        from sslm.text.byte_bpe import ByteBpeEncoder
+
+        return ByteBpeEncoder(vocabulary)
+    from sslm.text.sentencepiece import SentencePieceEncoder
+
+    return SentencePieceEncoder(vocabulary)

@@ -220,15 +220,14 @@ def _alignment_bytes(metadata: GgufMetadata) -> int:
 
 def _read_metadata(reader: BoundedReader, key_count: int) -> dict[str, MetadataValue]:
     values: dict[str, MetadataValue] = {}
-    start = reader.position
-    budget = limits.GGUF_METADATA_SIZE_BYTES_MAX
+    start, budget = reader.position, limits.GGUF_METADATA_SIZE_BYTES_MAX
     for index in range(key_count):
         key = reader.utf8(f"metadata key {index}", at_most=limits.GGUF_KEY_SIZE_BYTES_MAX)
         if not key or not key.isascii() or not key.isprintable():
             raise GgufKeyError(key, reader.position)
         if key in values:
             raise GgufDuplicateKeyError(key, reader.position)
-        values[key] = _read_value(reader, key, start + budget - reader.position)
+        values[key] = _read_value(reader, key, start + budget)
         if reader.position > start + budget:
             raise FieldTooLargeError("size of metadata", start, reader.position - start, budget)
     return values
@@ -243,10 +242,10 @@ def _read_value_type(reader: BoundedReader, key: str) -> ValueType:
         raise GgufUnknownValueTypeError(key, type_id, offset) from None
 
 
-def _read_value(reader: BoundedReader, key: str, budget: int) -> MetadataValue:
+def _read_value(reader: BoundedReader, key: str, end_at_most: int) -> MetadataValue:
     value_type = _read_value_type(reader, key)
     if value_type is ValueType.ARRAY:
-        return MetadataValue(value_type, _read_array(reader, key, budget))
+        return MetadataValue(value_type, _read_array(reader, key, end_at_most))
     return MetadataValue(value_type, _read_scalar(reader, key, value_type))
 
 
@@ -258,7 +257,7 @@ def _read_scalar(reader: BoundedReader, key: str, value_type: ValueType) -> Scal
     return reader.number(key, NUMBER_CODES[value_type])
 
 
-def _read_array(reader: BoundedReader, key: str, budget: int) -> MetadataArray:
+def _read_array(reader: BoundedReader, key: str, end_at_most: int) -> MetadataArray:
     offset = reader.position
     item_type = _read_value_type(reader, key)
     if item_type is ValueType.ARRAY:
@@ -271,9 +270,11 @@ def _read_array(reader: BoundedReader, key: str, budget: int) -> MetadataArray:
     )
     content: bytes | tuple[str, ...]
     if item_type is ValueType.STRING:
-        string_at_most = limits.GGUF_STRING_SIZE_BYTES_MAX
         content = reader.utf8_array(
-            key, count=count, at_most=string_at_most, total_at_most=max(0, budget)
+            key,
+            count=count,
+            at_most=limits.GGUF_STRING_SIZE_BYTES_MAX,
+            total_at_most=max(0, end_at_most - reader.position),
         )
     elif item_type is ValueType.BOOL:
         content = _read_bools(reader, key, count)

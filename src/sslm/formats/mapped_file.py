@@ -25,14 +25,8 @@ class MappedFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._map: mmap.mmap | None = None
         try:
-            # Opening a pipe waits for its writer, so the kind is asked for first.
-            if not stat.S_ISREG(Path(path).stat().st_mode):
-                raise UnreadableFileError(os.fspath(path), "it is not a regular file")
-            with Path(path).open("rb") as file:
-                if os.fstat(file.fileno()).st_size:
-                    self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._map = _map_regular_file(Path(path))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise UnreadableFileError(os.fspath(path), reason) from error
@@ -58,3 +52,14 @@ class MappedFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _map_regular_file(path: Path) -> mmap.mmap | None:
+    """Return the map, or None for an empty file, which cannot be mapped."""
+    # Opening a pipe waits for its writer, so the kind is asked for first.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError("it is not a regular file")
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return None
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,0 +1,365 @@
+"""Broken GGUF files: each defect has its own error, raised quickly and in little memory."""
+
+import pickle
+import struct
+import time
+import tracemalloc
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+
+from sslm import limits
+from sslm.errors.base import SslmError
+from sslm.errors.gguf import (
+    GgufAlignmentError,
+    GgufBigEndianError,
+    GgufBoolError,
+    GgufDimensionCountError,
+    GgufDuplicateKeyError,
+    GgufDuplicateTensorError,
+    GgufEmptyDimensionError,
+    GgufKeyError,
+    GgufMagicError,
+    GgufNestedArrayError,
+    GgufPartialBlockError,
+    GgufRemovedTensorTypeError,
+    GgufTensorNameError,
+    GgufTensorPastEndError,
+    GgufTensorTooLargeError,
+    GgufUnknownTensorTypeError,
+    GgufUnknownValueTypeError,
+    GgufVersionError,
+    GgufWrongValueTypeError,
+)
+from sslm.errors.reading import (
+    BadUtf8Error,
+    FieldTooLargeError,
+    MisalignedOffsetError,
+    OverlappingBytesError,
+    TruncatedFileError,
+)
+from sslm.formats.gguf import read_gguf
+from sslm.formats.gguf_tensors import dequantize
+from tests.gguf_files import (
+    Typed,
+    encode_value,
+    gguf_bytes,
+    gguf_header,
+    gguf_key,
+    gguf_string,
+    gguf_tensor,
+    padded,
+)
+
+F32, Q8_0, U32, BOOL, STRING, ARRAY = 0, 8, 4, 7, 8, 9
+
+
+def refused(data: bytes, error: type[SslmError]) -> SslmError:
+    """Read *data*; return the error, which is exactly of class *error* and cheap."""
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        with pytest.raises(error) as caught:
+            read_gguf(data)
+        seconds = time.process_time() - start
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert type(caught.value) is error
+    assert seconds < 0.5
+    assert peak_bytes < 100_000 + 8 * len(data)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    return caught.value
+
+
+def with_keys(*entries: bytes) -> bytes:
+    return gguf_header(0, len(entries)) + b"".join(entries)
+
+
+def with_tensors(*entries: bytes, data: bytes = b"") -> bytes:
+    return padded(gguf_header(len(entries), 0) + b"".join(entries)) + data
+
+
+def array(item_type: int, count: int, content: bytes = b"") -> bytes:
+    return struct.pack("<IQ", item_type, count) + content
+
+
+# The beginning.
+
+
+@pytest.mark.parametrize("start", [b"", b"GGU", b"GGML", b"FUGG", b"version https://git-lfs"])
+def test_gguf_magic_error(start: bytes) -> None:
+    assert refused(start, GgufMagicError).args == (start[:4],)
+
+
+@pytest.mark.parametrize("version", [0, 1, 4, 0xFFFFFFFF])
+def test_gguf_version_error(version: int) -> None:
+    assert refused(gguf_header(0, 0, version=version), GgufVersionError).args == (version,)
+
+
+def test_gguf_big_endian_error() -> None:
+    data = b"GGUF" + struct.pack(">IQQ", 3, 0, 0)
+    assert refused(data, GgufBigEndianError).args == (3,)
+
+
+# Counts that the file cannot hold.
+
+
+@pytest.mark.parametrize("count", [1 << 40, 1 << 63, (1 << 64) - 1, 65537])
+def test_field_too_large_error_for_the_tensor_count(count: int) -> None:
+    error = refused(gguf_header(count, 0) + bytes(1000), FieldTooLargeError)
+    assert error.args == ("tensor count", 8, count, 65536)
+
+
+@pytest.mark.parametrize("count", [1 << 40, (1 << 64) - 1, 65537])
+def test_field_too_large_error_for_the_key_count(count: int) -> None:
+    error = refused(gguf_header(0, count) + bytes(1000), FieldTooLargeError)
+    assert error.args == ("metadata key count", 16, count, 65536)
+
+
+def test_truncated_file_error_for_the_tensor_count() -> None:
+    error = refused(gguf_header(65536, 0) + bytes(1000), TruncatedFileError)
+    assert error.args == ("tensor count", 16, 65536 * 33, 1008)
+
+
+def test_truncated_file_error_for_the_key_count() -> None:
+    error = refused(gguf_header(0, 65536) + bytes(1000), TruncatedFileError)
+    assert error.args == ("metadata key count", 24, 65536 * 14, 1000)
+
+
+@pytest.mark.parametrize("item_type", [0, 3, 4, 6, 7, 8, 10, 12])
+@pytest.mark.parametrize("count", [1 << 40, (1 << 64) - 1])
+def test_field_too_large_error_for_an_item_count(item_type: int, count: int) -> None:
+    data = with_keys(gguf_key("k", ARRAY, array(item_type, count, bytes(1000))))
+    error = refused(data, FieldTooLargeError)
+    assert error.args == ("item count of k", 24 + 9 + 4 + 4, count, limits.GGUF_ARRAY_COUNT_MAX)
+
+
+@pytest.mark.parametrize(("item_type", "size_bytes"), [(0, 1), (4, 4), (7, 1), (8, 8), (12, 8)])
+def test_truncated_file_error_for_an_item_count(item_type: int, size_bytes: int) -> None:
+    count = limits.GGUF_ARRAY_COUNT_MAX
+    data = with_keys(gguf_key("k", ARRAY, array(item_type, count, bytes(1000))))
+    error = refused(data, TruncatedFileError)
+    assert error.args == ("item count of k", 49, count * size_bytes, 1000)
+
+
+# Metadata.
+
+
+@pytest.mark.parametrize("size", [65536, 1 << 40, (1 << 64) - 1])
+def test_field_too_large_error_for_a_key(size: int) -> None:
+    error = refused(with_keys(struct.pack("<Q", size) + bytes(100)), FieldTooLargeError)
+    assert error.args == ("length of metadata key 0", 24, size, 65535)
+
+
+def test_field_too_large_error_for_a_string() -> None:
+    data = with_keys(gguf_key("k", STRING, struct.pack("<Q", 1 << 40) + bytes(100)))
+    error = refused(data, FieldTooLargeError)
+    assert error.args == ("length of k", 37, 1 << 40, limits.GGUF_STRING_SIZE_BYTES_MAX)
+
+
+def test_field_too_large_error_for_all_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "GGUF_METADATA_SIZE_BYTES_MAX", 100)
+    numbers = gguf_key("k", *encode_value([1] * 20))
+    error = refused(with_keys(numbers), FieldTooLargeError)
+    assert error.args == ("size of metadata", 24, len(numbers), 100)
+    texts = gguf_key("k", *encode_value(["abc"] * 8))
+    error = refused(with_keys(texts), FieldTooLargeError)
+    assert (error.args[0], error.args[3]) == ("size of k", 100 - 25)
+    assert len(read_gguf(with_keys(gguf_key("k", *encode_value(["abc"] * 6)))).metadata) == 1
+
+
+@pytest.mark.parametrize("key", ["", "größe", "a\nb", "a\0"])
+def test_gguf_key_error(key: str) -> None:
+    assert refused(with_keys(gguf_key(key, *encode_value(1))), GgufKeyError).args[0] == key
+
+
+def test_bad_utf8_error_in_a_key() -> None:
+    error = refused(with_keys(gguf_key(b"ab\xff", *encode_value(1))), BadUtf8Error)
+    assert error.args[:2] == ("metadata key 0", 34)
+
+
+def test_bad_utf8_error_in_a_string() -> None:
+    error = refused(with_keys(gguf_key("k", STRING, gguf_string(b"\xc3("))), BadUtf8Error)
+    assert error.args[:2] == ("k", 45)
+
+
+def test_bad_utf8_error_in_an_array() -> None:
+    content = gguf_string("ok") + gguf_string(b"a\x80")
+    error = refused(with_keys(gguf_key("k", ARRAY, array(STRING, 2, content))), BadUtf8Error)
+    assert error.args[:2] == ("k[1]", 49 + 10 + 8 + 1)
+
+
+def test_gguf_duplicate_key_error() -> None:
+    entry = gguf_key("k", *encode_value(1))
+    assert refused(with_keys(entry, entry), GgufDuplicateKeyError).args[0] == "k"
+
+
+@pytest.mark.parametrize("type_id", [13, 255, 0xFFFFFFFF])
+def test_gguf_unknown_value_type_error(type_id: int) -> None:
+    error = refused(with_keys(gguf_key("k", type_id, bytes(8))), GgufUnknownValueTypeError)
+    assert error.args == ("k", type_id, 33)
+    data = with_keys(gguf_key("k", ARRAY, array(type_id, 1, bytes(8))))
+    assert refused(data, GgufUnknownValueTypeError).args == ("k", type_id, 37)
+
+
+def test_gguf_nested_array_error() -> None:
+    data = with_keys(gguf_key("k", ARRAY, array(ARRAY, 1, array(U32, 1, bytes(4)))))
+    assert refused(data, GgufNestedArrayError).args == ("k", 37)
+
+
+@pytest.mark.parametrize("found", [2, 255])
+def test_gguf_bool_error(found: int) -> None:
+    data = with_keys(gguf_key("k", BOOL, bytes([found])))
+    assert refused(data, GgufBoolError).args == ("k", found, 37)
+    data = with_keys(gguf_key("k", ARRAY, array(BOOL, 4, bytes([0, 1, found, 0]))))
+    assert refused(data, GgufBoolError).args == ("k", found, 51)
+
+
+@pytest.mark.parametrize("found", [0, 1, 4, 12, 33, 1 << 17, (1 << 32) - 1])
+def test_gguf_alignment_error(found: int) -> None:
+    data = with_keys(gguf_key("general.alignment", *encode_value(found)))
+    assert refused(data, GgufAlignmentError).args == (found, 8, 65536)
+
+
+def test_gguf_wrong_value_type_error_for_the_alignment() -> None:
+    data = with_keys(gguf_key("general.alignment", *encode_value(Typed("u64", 32))))
+    refused(data, GgufWrongValueTypeError)
+
+
+# Tensors.
+
+
+def test_field_too_large_error_for_a_tensor_name() -> None:
+    longest = gguf_bytes({}, {"n" * 64: ("F32", np.zeros(1, np.float32))})
+    assert list(read_gguf(longest).tensors) == ["n" * 64]
+    error = refused(with_tensors(gguf_tensor("n" * 65, [1], F32, 0)), FieldTooLargeError)
+    assert error.args == ("length of name of tensor 0", 24, 65, 64)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\nb"])
+def test_gguf_tensor_name_error(name: str) -> None:
+    data = with_tensors(gguf_tensor(name, [1], F32, 0), data=bytes(4))
+    assert refused(data, GgufTensorNameError).args[0] == name
+
+
+def test_bad_utf8_error_in_a_tensor_name() -> None:
+    refused(with_tensors(gguf_tensor(b"\xff", [1], F32, 0), data=bytes(4)), BadUtf8Error)
+
+
+def test_gguf_duplicate_tensor_error() -> None:
+    first, second = gguf_tensor("t", [1], F32, 0), gguf_tensor("t", [1], F32, 32)
+    data = with_tensors(first, second, data=bytes(64))
+    assert refused(data, GgufDuplicateTensorError).args[0] == "t"
+
+
+@pytest.mark.parametrize("count", [0, 5, 0xFFFFFFFF])
+def test_gguf_dimension_count_error(count: int) -> None:
+    entry = gguf_string("t") + struct.pack("<I", count) + bytes(60)
+    assert refused(with_tensors(entry), GgufDimensionCountError).args == ("t", count, 4)
+
+
+@pytest.mark.parametrize("sizes", [[0], [4, 0], [0, 1 << 63]])
+def test_gguf_empty_dimension_error(sizes: list[int]) -> None:
+    data = with_tensors(gguf_tensor("t", sizes, F32, 0))
+    assert refused(data, GgufEmptyDimensionError).args == ("t", tuple(reversed(sizes)))
+
+
+@pytest.mark.parametrize(
+    "sizes", [[(1 << 64) - 1], [1 << 32] * 2, [1 << 63, 2], [1 << 16] * 4, [1 << 32, 1, 1 << 31, 2]]
+)
+def test_gguf_tensor_too_large_error(sizes: list[int]) -> None:
+    """Among them products that are zero in 64 bits."""
+    data = with_tensors(gguf_tensor("t", sizes, F32, 0))
+    assert refused(data, GgufTensorTooLargeError).args[:2] == ("t", tuple(reversed(sizes)))
+
+
+@pytest.mark.parametrize("type_id", [43, 141, 144, 0xFFFFFFFF])
+def test_gguf_unknown_tensor_type_error(type_id: int) -> None:
+    data = with_tensors(gguf_tensor("t", [256], type_id, 0), data=bytes(2048))
+    assert refused(data, GgufUnknownTensorTypeError).args == ("t", type_id)
+
+
+@pytest.mark.parametrize(("type_id", "name"), [(4, "Q4_2"), (33, "Q4_0_8_8"), (38, "IQ4_NL_8_8")])
+def test_gguf_removed_tensor_type_error(type_id: int, name: str) -> None:
+    data = with_tensors(gguf_tensor("t", [256], type_id, 0), data=bytes(2048))
+    assert refused(data, GgufRemovedTensorTypeError).args == ("t", type_id, name)
+
+
+def test_gguf_partial_block_error() -> None:
+    """The element count is a multiple of the block, the row is not."""
+    data = with_tensors(gguf_tensor("t", [16, 2], Q8_0, 0), data=bytes(34))
+    assert refused(data, GgufPartialBlockError).args == ("t", 16, "Q8_0", 32)
+
+
+def test_misaligned_offset_error() -> None:
+    data = with_tensors(gguf_tensor("t", [1], F32, 4), data=bytes(64))
+    error = refused(data, MisalignedOffsetError)
+    assert error.args == ("t", len(data) - 64 + 4, 32)
+
+
+def test_overlapping_bytes_error() -> None:
+    first, second = gguf_tensor("first", [9], F32, 0), gguf_tensor("second", [1], F32, 32)
+    data = with_tensors(second, first, data=bytes(64))
+    error = refused(data, OverlappingBytesError)
+    assert error.args == ("first", "second", len(data) - 64 + 32)
+
+
+@pytest.mark.parametrize(
+    ("count", "offset"), [(9, 0), (1, 32), (1 << 40, 0), (1, (1 << 64) - 32), (1, 1 << 40)]
+)
+def test_gguf_tensor_past_end_error(count: int, offset: int) -> None:
+    data = with_tensors(gguf_tensor("t", [count], F32, offset), data=bytes(32))
+    error = refused(data, GgufTensorPastEndError)
+    assert error.args == ("t", len(data) - 32 + offset, 4 * count, len(data))
+
+
+# Every cut, and many a changed byte, of a small file that has all kinds of parts.
+
+
+def small_file() -> bytes:
+    metadata = {
+        "general.architecture": "llama", "n": 3, "f": 0.5, "b": True,
+        "tokens": ["a", "größer", ""], "ids": [1, -2],
+        "flags": Typed("array", [True, False], "bool"),
+    }  # fmt: skip
+    tensors = {
+        "a": ("F32", np.arange(6, dtype=np.float32).reshape(2, 3)),
+        "b": ("Q8_0", np.ones((1, 32), np.float32)),
+    }
+    data = gguf_bytes(metadata, tensors)
+    return data[: len(data) - 30]  # Without the padding after the last tensor.
+
+
+def read_all(data: bytes) -> None:
+    file = read_gguf(data)
+    for tensor in file.tensors.values():
+        dequantize(tensor)
+
+
+def outcome(action: Callable[[bytes], None], data: bytes) -> type[SslmError] | None:
+    try:
+        action(data)
+    except SslmError as error:
+        return type(error)
+    return None
+
+
+def test_every_cut_raises_a_named_error() -> None:
+    data = small_file()
+    assert outcome(read_all, data) is None
+    found = {outcome(read_all, data[:size]) for size in range(len(data))}
+    assert found == {GgufMagicError, TruncatedFileError, GgufTensorPastEndError}
+
+
+def test_changed_bytes_raise_named_errors_or_none() -> None:
+    data, random = small_file(), Random(1)
+    found = set()
+    for at in range(len(data)):
+        for value in (0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)):
+            changed = data[:at] + bytes([value]) + data[at + 1 :]
+            found.add(outcome(read_all, changed))
+    assert None in found
+    assert len(found) > 12

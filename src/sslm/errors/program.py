@@ -1,6 +1,6 @@
 """Errors of programs: shapes that disagree, bounds that do not hold."""
 
-from sslm.errors.base import ArgumentError, NumericError
+from sslm.errors.base import ArgumentError, ArtifactError, NumericError
 from sslm.errors.status import Status
 
 
@@ -72,3 +72,13 @@ class BackendUnavailableError(ArgumentError):
     message = "backend {backend!r} is not known; known are: {known}"
     backend: str
     known: str
+
+
+class TensorSetError(ArtifactError):
+    """An artifact's tensors are not those of its architecture."""
+
+    status = Status.TENSOR_SET
+    message = "tensor {name!r} is {found}; the architecture has {expected}"
+    name: str
+    found: str
+    expected: str

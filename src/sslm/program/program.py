@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from sslm.errors.program import OpShapeError, TensorMissingError
-from sslm.program.buffers import Buffer
+from sslm.program.buffers import Buffer, BufferKind
 from sslm.program.ops import Op
 from sslm.program.states import State, StateLayout, lay_out_states
 from sslm.program.tensors import Tensors
@@ -63,10 +63,13 @@ class Program:
         if kinds != sorted(kinds):
             found = " ".join(segment.kind.value for segment in self.segments)
             raise OpShapeError("Program", "the order of segments", found, "embed layer head select")
-        names: dict[str, Buffer] = {}
+        # Fraction bits differ from layer to layer; the memory behind a name is one.
+        shapes: dict[str, tuple[BufferKind, int]] = {}
         for buffer in self.buffers():
-            if names.setdefault(buffer.name, buffer) != buffer:
-                raise OpShapeError("Program", f"buffer {buffer.name}", "two records", "one")
+            shape = buffer.kind, buffer.width
+            if shapes.setdefault(buffer.name, shape) != shape:
+                expected = str(shapes[buffer.name])
+                raise OpShapeError("Program", f"buffer {buffer.name}", str(shape), expected)
 
     def buffers(self) -> Iterator[Buffer]:
         """Yield the buffers of every op, with repetitions, in order of use."""

@@ -1,0 +1,98 @@
+"""The rows of one run: buffers by name, split by span."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from sslm.backends.reference.sequence_states import SpanStates
+from sslm.numerics.rounding import Int64Array, saturate
+from sslm.program.buffers import Buffer
+from sslm.program.ops import SaturationSite
+from sslm.program.plan import Span
+from sslm.program.program import Program
+
+Observer = Callable[[int, Buffer, Int64Array], None]
+"""Told the segment's index, the buffer, and int64 [rows, width] that may not fit 32 bits."""
+
+
+class Rows:
+    """Buffers of a run; rows of all spans lie one after the other.
+
+    Args:
+        program: Names the residual, which is read from and written to each sequence.
+        spans: What to run.
+        observer: Sees what :meth:`put` stores before it is clamped.
+    """
+
+    def __init__(
+        self, program: Program, spans: Sequence[Span], observer: Observer | None = None
+    ) -> None:
+        self.spans = spans
+        self.segment_index = 0
+        self._observer = observer
+        counts = [span.row_count for span in spans]
+        self.starts = [sum(counts[:index]) for index in range(len(counts) + 1)]
+        self.states = [SpanStates(program.state_layout, span) for span in spans]
+        self._residual = program.residual
+        self._values: dict[str, Int64Array] = {}
+        self._codes: dict[str, tuple[Int64Array, Int64Array]] = {}
+        carried = [self._residual_of(span)[: span.row_count] for span in spans]
+        self._values[program.residual.name] = np.concatenate(carried).astype(np.int64)
+
+    @property
+    def token_ids(self) -> list[int]:
+        """Token id of every row."""
+        return [token for span in self.spans for token in span.token_ids]
+
+    @property
+    def positions(self) -> Int64Array:
+        """Position of every row in its sequence, int64 [rows]."""
+        return np.concatenate(
+            [span.first_position + np.arange(span.row_count) for span in self.spans]
+        )
+
+    def ranges(self) -> Iterator[tuple[int, int, SpanStates]]:
+        """Yield the first and last + 1 row of each span, with its states."""
+        for index, states in enumerate(self.states):
+            yield self.starts[index], self.starts[index + 1], states
+
+    def values(self, buffer: Buffer) -> Int64Array:
+        """Return int64 [rows, width] of an int32 buffer."""
+        return self._values[buffer.name]
+
+    def codes(self, buffer: Buffer) -> tuple[Int64Array, Int64Array]:
+        """Return codes [rows, width] and exponents [rows] of a codes buffer."""
+        return self._codes[buffer.name]
+
+    def set(self, buffer: Buffer, values: Int64Array) -> None:
+        """Store values that already fit 32 bits."""
+        self._values[buffer.name] = values
+
+    def set_codes(self, buffer: Buffer, codes: Int64Array, exponents: Int64Array) -> None:
+        """Store a codes buffer."""
+        self._codes[buffer.name] = codes, exponents
+
+    def put(self, buffer: Buffer, values: Int64Array, site: SaturationSite) -> None:
+        """Saturate, store and count."""
+        if self._observer is not None:
+            self._observer(self.segment_index, buffer, values)
+        self._values[buffer.name], saturated = saturate(values)
+        self.count(site, saturated)
+
+    def count(self, site: SaturationSite, saturated: Int64Array) -> None:
+        """Add int64 [rows] saturations to the counters of the rows' sequences."""
+        for index, span in enumerate(self.spans):
+            added = saturated[self.starts[index] : self.starts[index + 1]].sum()
+            np.frombuffer(span.memory.saturations, dtype=np.int64)[site] += added
+
+    def commit(self) -> None:
+        """Hand the residual and the staged fixed states back to the sequences."""
+        residual = self.values(self._residual)
+        for index, span in enumerate(self.spans):
+            rows = residual[self.starts[index] : self.starts[index + 1]]
+            self._residual_of(span)[: span.row_count] = rows
+            self.states[index].commit()
+
+    def _residual_of(self, span: Span) -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
+        flat = np.frombuffer(span.memory.residual, dtype=np.int32)
+        return flat.reshape(-1, self._residual.width)

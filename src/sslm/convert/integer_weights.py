@@ -1,0 +1,173 @@
+"""All weights of a source as integers, before the fraction bits of activations are known."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sslm.convert.quantize import (
+    GAIN_BITS,
+    MANTISSA_BITS,
+    Float64Array,
+    Mantissas,
+    pack_panels,
+    quantize_rows,
+    to_mantissas,
+)
+from sslm.convert.rope_tables import rope_tables
+from sslm.convert.source import GgufModelSource
+from sslm.model.config import ModelConfig, weight_shapes
+from sslm.model.fraction_bits import FractionBits
+from sslm.model.llama import NORM_HEADROOM_BITS
+from sslm.numerics.rounding import INT32_MAX
+from sslm.program.tensors import Encoding, Tensor
+
+LOG2_E: Final = 1.4426950408889634
+"""The binary64 number nearest to log2(e): attention works in powers of two."""
+
+_LINEAR_EXPONENT_MAX: Final = 110
+_EMBED_EXPONENT_MAX: Final = 62
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Codes in panels, and row scales at an exponent that assumes integers without fractions."""
+
+    shape: tuple[int, int]
+    panels: bytes
+    scales: Mantissas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegerWeights:
+    """Weights as integers; :meth:`tensors` adds what depends on fraction bits.
+
+    Args:
+        config: Of the source.
+        matrices: By canonical name.
+        head_scales: Row scales of the output projection, which may share its codes.
+        gains: Norm gains times the root of their width, by canonical name.
+        biases: float64 by canonical name, with the attention factor folded in.
+        rope_cos: Table bytes.
+        rope_sin: Table bytes.
+    """
+
+    config: ModelConfig
+    matrices: dict[str, Matrix]
+    head_scales: Mantissas
+    gains: dict[str, Mantissas]
+    biases: dict[str, Float64Array]
+    rope_cos: bytes
+    rope_sin: bytes
+
+    def tensors(self, bits: FractionBits) -> dict[str, Tensor]:
+        """Return every tensor of the artifact for these fraction bits, by name."""
+        found: dict[str, Tensor] = {}
+        for name, matrix in self.matrices.items():
+            found[name] = _tensor(name, Encoding.PANEL_INT8, matrix.shape, 0, matrix.panels)
+            if name == "lm_head":
+                continue
+            highest = _EMBED_EXPONENT_MAX if name == "embed" else _LINEAR_EXPONENT_MAX
+            shift = self._input_bits(name, bits) - output_bits(name, bits)
+            scales = Mantissas(matrix.scales.values, matrix.scales.exponent + shift)
+            _add(found, f"{name}.mantissas", scales.at_most(highest))
+        head_bits = self.gains["final_norm"].exponent + NORM_HEADROOM_BITS
+        head = Mantissas(self.head_scales.values, self.head_scales.exponent + head_bits)
+        _add(found, "lm_head.mantissas", head)
+        for name, gain in self.gains.items():
+            _add(found, name, gain)
+        for name, bias in self.biases.items():
+            scaled = np.rint(np.ldexp(bias, output_bits(name.removesuffix(".bias"), bits)))
+            clipped = np.clip(scaled, -INT32_MAX, INT32_MAX).astype(np.int32)
+            _add(found, name, Mantissas(clipped, 0))
+        table = self.config.max_position_embeddings, self.config.rotary_dim // 2
+        found["rope.cos"] = _tensor("rope.cos", Encoding.INT32, table, 0, self.rope_cos)
+        found["rope.sin"] = _tensor("rope.sin", Encoding.INT32, table, 0, self.rope_sin)
+        return found
+
+    def _input_bits(self, name: str, bits: FractionBits) -> int:
+        """Return the fraction bits of the codes that a matrix multiplies."""
+        if name == "embed":
+            return 0
+        prefix, _, projection = name.rpartition(".")
+        layer = bits.layers[int(prefix.split(".")[1])]
+        match projection:
+            case "o_proj":
+                return layer.v
+            case "down_proj":
+                return layer.gate + layer.up
+            case "gate_proj" | "up_proj":
+                norm = f"{prefix}.post_attention_layernorm"
+            case _:
+                norm = f"{prefix}.input_layernorm"
+        return self.gains[norm].exponent + NORM_HEADROOM_BITS
+
+
+def output_bits(name: str, bits: FractionBits) -> int:
+    """Return the fraction bits at which a matrix, by canonical name, writes its output."""
+    prefix, _, projection = name.rpartition(".")
+    if name == "embed" or projection in ("o_proj", "down_proj"):
+        return bits.residual
+    layer = bits.layers[int(prefix.split(".")[1])]
+    width: int = getattr(layer, projection.removesuffix("_proj"))
+    return width
+
+
+def read_integer_weights(
+    source: GgufModelSource, on_progress: Callable[[int, int], None]
+) -> IntegerWeights:
+    """Quantize every weight of a source; progress counts weights done and in all."""
+    config = source.config
+    shapes = weight_shapes(config)
+    total = sum(math.prod(shape) for shape in shapes.values())
+    matrices: dict[str, Matrix] = {}
+    gains: dict[str, Mantissas] = {}
+    biases: dict[str, Float64Array] = {}
+    head_scales: Mantissas | None = None
+    factors: list[float] | None = None
+    done = 0
+    for name, shape in shapes.items():
+        fold = LOG2_E / math.sqrt(config.head_dim) if ".q_proj" in name else 1.0
+        if len(shape) == 2:
+            codes, scales = quantize_rows(source.tensor(name))
+            panels = pack_panels(codes)
+            row_scales = to_mantissas(scales * fold, MANTISSA_BITS)
+            matrices[name] = Matrix((shape[0], shape[1]), panels, row_scales)
+            if name == ("embed" if config.tie_word_embeddings else "lm_head"):
+                head_scales = to_mantissas(scales, MANTISSA_BITS)
+        elif name == "rope_factors":
+            factors = source.tensor(name).tolist()
+        elif name.endswith(".bias"):
+            biases[name] = source.tensor(name).astype(np.float64) * fold
+        else:
+            gain = source.tensor(name).astype(np.float64) * math.sqrt(shape[0])
+            gains[name] = to_mantissas(gain, GAIN_BITS)
+        done += math.prod(shape)
+        on_progress(done, total)
+    cos, sin = rope_tables(config, factors)
+    if head_scales is None:
+        raise AssertionError("weight_shapes names an output projection")
+    return IntegerWeights(
+        config=config,
+        matrices=matrices,
+        head_scales=head_scales,
+        gains=gains,
+        biases=biases,
+        rope_cos=cos.astype("<i4").tobytes(),
+        rope_sin=sin.astype("<i4").tobytes(),
+    )
+
+
+def _add(tensors: dict[str, Tensor], name: str, values: Mantissas) -> None:
+    data = values.values.astype("<i4").tobytes()
+    tensors[name] = _tensor(name, Encoding.INT32, values.values.shape, values.exponent, data)
+
+
+def _tensor(
+    name: str, encoding: Encoding, shape: tuple[int, ...], exponent: int, data: bytes
+) -> Tensor:
+    return Tensor(
+        name=name, encoding=encoding, shape=shape, exponent=exponent, data=memoryview(data)
+    )

@@ -1,0 +1,83 @@
+"""Float weights to integer tensors: int8 panels, row scales, gains.
+
+Every float operation here is one that IEEE 754 rounds exactly (division, multiplication, scaling
+by a power of two, rounding to integer), so the written bytes are the same on every machine.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sslm.program.tensors import PANEL_COLUMNS, PANEL_ROWS, padded
+
+Float32Array = npt.NDArray[np.float32]
+Float64Array = npt.NDArray[np.float64]
+Int32Array = npt.NDArray[np.int32]
+Int8Array = npt.NDArray[np.int8]
+
+WEIGHT_CODE_MAX: Final = 127
+MANTISSA_BITS: Final = 24
+GAIN_BITS: Final = 23
+_EXPONENT_OF_ZEROS: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Mantissas:
+    """Integers at one binary exponent: ``value = mantissa * 2**-exponent``."""
+
+    values: Int32Array
+    exponent: int
+
+    def at_most(self, exponent: int) -> "Mantissas":
+        """Return the same values at this exponent or below, rounded if bits must go."""
+        shift = self.exponent - exponent
+        if shift <= 0:
+            return self
+        half = (1 << shift) >> 1
+        return Mantissas(
+            ((self.values.astype(np.int64) + half) >> shift).astype(np.int32), exponent
+        )
+
+
+def quantize_rows(weights: Float32Array) -> tuple[Int8Array, Float64Array]:
+    """Round each row to codes -127 … 127 of its own scale.
+
+    Args:
+        weights: float32 [out_features, in_features], finite.
+
+    Returns:
+        Codes int8 of the same shape and scales float64 [out_features], so that
+        ``weights ~ codes * scales``; a row of zeros has scale 0.
+    """
+    rows = weights.astype(np.float64)
+    scales = np.abs(rows).max(axis=1) / WEIGHT_CODE_MAX
+    divisors = np.where(scales > 0, scales, 1.0)
+    return np.rint(rows / divisors[:, None]).astype(np.int8), scales
+
+
+def to_mantissas(values: Float64Array, bits: int) -> Mantissas:
+    """Round to integers below ``2**bits`` in magnitude, at the largest exponent that allows it.
+
+    Args:
+        values: float64 [n], finite.
+        bits: From 1 to 31.
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0:
+        return Mantissas(np.zeros(len(values), dtype=np.int32), _EXPONENT_OF_ZEROS)
+    exponent = bits - math.frexp(largest)[1]
+    if round(math.ldexp(largest, exponent)) >= 1 << bits:
+        exponent -= 1
+    return Mantissas(np.rint(np.ldexp(values, exponent)).astype(np.int32), exponent)
+
+
+def pack_panels(codes: Int8Array) -> bytes:
+    """Lay int8 [rows, columns] out in panels of 16 rows by 4 columns, padded with zeros."""
+    rows, columns = codes.shape
+    full = np.zeros((padded(rows, PANEL_ROWS), padded(columns, PANEL_COLUMNS)), dtype=np.int8)
+    full[:rows, :columns] = codes
+    panels = full.reshape(-1, PANEL_ROWS, full.shape[1] // PANEL_COLUMNS, PANEL_COLUMNS)
+    return panels.transpose(0, 2, 1, 3).tobytes()

@@ -1,0 +1,79 @@
+"""Errors of requests, sequences and their memory."""
+
+from sslm.errors.base import ArgumentError, ResourceError, StateError
+from sslm.errors.status import Status
+
+
+class EmptyPromptError(ArgumentError):
+    """A prompt has no tokens, so there is nothing to continue."""
+
+    status = Status.EMPTY_PROMPT
+    message = "the prompt is empty; give at least one token (this model adds none by itself)"
+
+
+class TokenIdRangeError(ArgumentError):
+    """A token id is not one of the model's."""
+
+    status = Status.TOKEN_ID_RANGE
+    message = "token id {token_id} at index {index} is not in 0 … {largest}"
+    token_id: int
+    index: int
+    largest: int
+
+
+class ContextLengthError(ArgumentError):
+    """Prompt and answer do not fit the context; nothing was cut or shifted."""
+
+    status = Status.CONTEXT_LENGTH
+    message = (
+        "the request needs {needed_tokens} tokens and the context holds {limit_tokens}; shorten "
+        "the prompt or load the model with a larger context_tokens"
+    )
+    needed_tokens: int
+    limit_tokens: int
+
+
+class OptionRangeError(ArgumentError):
+    """An option has a value that it cannot have."""
+
+    status = Status.OPTION_RANGE
+    message = "{option} is {found}, expected {expected}"
+    option: str
+    found: str
+    expected: str
+
+
+class ObjectClosedError(StateError):
+    """The object was closed and cannot be used any more."""
+
+    status = Status.OBJECT_CLOSED
+    message = "the {kind} is closed"
+    kind: str
+
+
+class SequenceBusyError(StateError):
+    """A sequence still has tokens to compute, or none at all."""
+
+    status = Status.SEQUENCE_BUSY
+    message = "the sequence has {pending} tokens to compute, expected {expected}"
+    pending: int
+    expected: str
+
+
+class KvPoolExhaustedError(ResourceError):
+    """The pool has fewer free pages than were asked for; nothing was taken."""
+
+    status = Status.KV_POOL_EXHAUSTED
+    message = "{needed_pages} pages of 64 tokens are needed and {free_pages} are free"
+    needed_pages: int
+    free_pages: int
+
+
+class MemoryBudgetError(ResourceError):
+    """The memory that was admitted does not suffice; nothing was allocated."""
+
+    status = Status.MEMORY_BUDGET
+    message = "{needed_bytes} bytes are needed ({what}) and memory_bytes allows {limit_bytes}"
+    what: str
+    needed_bytes: int
+    limit_bytes: int

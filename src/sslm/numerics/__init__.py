@@ -1,0 +1,1 @@
+"""The integer arithmetic itself: rounding, block floating point, tables, digests."""

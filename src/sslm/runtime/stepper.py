@@ -1,0 +1,56 @@
+"""Advancing sequences together, a slice of segments at a time."""
+
+from collections.abc import Sequence as Sequences
+from itertools import groupby
+
+from sslm.program.plan import Plan
+from sslm.runtime.sequence import Chunk, Sequence
+
+
+def advance(
+    plan: Plan, sequences: Sequences[Sequence], *, budget_segments: int, row_count_max: int
+) -> list[tuple[Sequence, Chunk]]:
+    """Run at most *budget_segments* segments of every sequence's next chunk.
+
+    Sequences that stand at the same segment share each weight that is read. No result depends on
+    which sequences are advanced together, or in how many slices.
+
+    Args:
+        plan: Compiled from the sequences' program.
+        sequences: Each with something pending.
+        budget_segments: At least 1; a chunk runs to the end of its segments if it may.
+        row_count_max: What the plan was compiled for; more rows take several runs.
+
+    Returns:
+        The sequences whose chunk came to its end, with that chunk.
+    """
+    waiting = sorted(sequences, key=lambda sequence: _stage(sequence.begin_chunk()))
+    finished = []
+    for (first, stop), group in groupby(waiting, key=lambda s: _stage(s.begin_chunk())):
+        last = min(stop, first + budget_segments)
+        for batch in _batches(list(group), row_count_max):
+            chunks = [sequence.begin_chunk() for sequence in batch]
+            plan.run(first, last, [chunk.span for chunk in chunks])
+            for sequence, chunk in zip(batch, chunks, strict=True):
+                chunk.next_segment = last
+                if last == chunk.stop_segment:
+                    finished.append((sequence, sequence.end_chunk()))
+    return finished
+
+
+def _stage(chunk: Chunk) -> tuple[int, int]:
+    return chunk.next_segment, chunk.stop_segment
+
+
+def _batches(sequences: list[Sequence], row_count_max: int) -> list[list[Sequence]]:
+    """Cut a list so that no batch has more rows than a run may have."""
+    batches: list[list[Sequence]] = []
+    room = 0
+    for sequence in sequences:
+        rows = sequence.begin_chunk().span.row_count
+        if rows > room:
+            batches.append([])
+            room = row_count_max
+        batches[-1].append(sequence)
+        room -= rows
+    return batches

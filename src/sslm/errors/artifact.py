@@ -314,7 +314,9 @@ class TensorExtentError(ArtifactError):
     """An extent of a tensor is zero, or one beyond its rank is not."""
 
     status = Status.SSLM_TENSOR_EXTENT
-    message = "tensor {name!r} has the extents {extents} at rank {rank}: each must be at least 1, the rest 0"
+    message = (
+        "tensor {name!r} of rank {rank} has the extents {extents}; the rest must be 0, no other"
+    )
     name: str
     extents: tuple[int, ...]
     rank: int
@@ -324,7 +326,9 @@ class TensorPlaceError(ArtifactError):
     """A tensor does not lie at the first aligned byte after the one before it."""
 
     status = Status.SSLM_TENSOR_PLACE
-    message = "tensor {name!r} lies at byte {found_bytes} of the weights, it must be {expected_bytes}"
+    message = (
+        "tensor {name!r} lies at byte {found_bytes} of the weights, it must be {expected_bytes}"
+    )
     name: str
     found_bytes: int
     expected_bytes: int
@@ -390,6 +394,15 @@ class WeightsSizeError(ArtifactError):
     size_bytes: int
 
 
+class TokenizerFlagsError(ArtifactError):
+    """The tokenizer sets a flag that has no meaning."""
+
+    status = Status.SSLM_TOKENIZER_FLAGS
+    message = "the tokenizer's flags are {found:#x}; only those in {known:#x} have a meaning"
+    found: int
+    known: int
+
+
 # What the sections say about one another.
 
 
@@ -444,3 +457,12 @@ class DiskFullError(ResourceError):
     message = "no room for {path!r}: {reason}; nothing was left behind, free some space"
     path: str
     reason: str
+
+
+class CopyMemoryError(ResourceError):
+    """The system has not enough memory for a copy of the file."""
+
+    status = Status.COPY_MEMORY
+    message = "no memory for a copy of {path!r}, {size_bytes} bytes; map the file instead"
+    path: str
+    size_bytes: int

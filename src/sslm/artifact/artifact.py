@@ -1,0 +1,66 @@
+"""A model file as the rest of the package knows it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from sslm.artifact.file_bytes import FileBytes
+from sslm.artifact.golden import Golden
+from sslm.artifact.provenance import Provenance
+from sslm.model.config import ModelConfig
+from sslm.model.fraction_bits import FractionBits
+from sslm.program.tensors import Tensor
+from sslm.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Artifact:
+    """An open artifact, verified; a context manager.
+
+    Args:
+        config: Sizes and switches of the model.
+        fraction_bits: Fixed-point formats of its int32 sites.
+        arithmetic_version: Of the arithmetic that its numbers are for.
+        tensors: All tensors by name, in ascending order of the names. Their bytes are the file's,
+            not copies.
+        vocabulary: From which a tokenizer is built.
+        chat_template: Jinja source, or None if the model has none.
+        provenance: Where the artifact came from.
+        golden: Runs that any machine can replay, or None.
+        model_id: 32 bytes, the name of all that can change a token.
+        file_size_bytes: Size of the file.
+        file: The bytes behind ``tensors``.
+    """
+
+    config: ModelConfig
+    fraction_bits: FractionBits
+    arithmetic_version: int
+    tensors: Mapping[str, Tensor]
+    vocabulary: Vocabulary
+    chat_template: str | None
+    provenance: Provenance
+    golden: Golden | None
+    model_id: bytes
+    file_size_bytes: int
+    file: FileBytes
+
+    def file_sha256(self) -> bytes:
+        """Compute the 32 bytes that ``sha256sum`` prints for the file; takes a pass over it."""
+        return hashlib.sha256(self.file.view).digest()
+
+    def close(self) -> None:
+        """Give the file back; may be called again. Tensors that others hold stay valid."""
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,59 @@
+"""Files that appear complete or not at all."""
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from sslm.errors.artifact import DiskFullError, UnwritableFileError
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Write a file under a temporary name in its own folder; give it its name at the end.
+
+    The bytes are on the disk before the name is. An existing file is replaced in one step. If
+    anything fails, an interrupt included, neither the temporary nor the new file is left.
+
+    Args:
+        path: The name that the file gets.
+
+    Yields:
+        The file, open for writing at any place.
+
+    Raises:
+        DiskFullError: If the disk, or the quota on it, has no room.
+        UnwritableFileError: If the system refuses for another reason.
+    """
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
+    try:
+        try:
+            with partial.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+        _sync_folder(target.parent)
+    except OSError as error:
+        kind = DiskFullError if error.errno in _FULL else UnwritableFileError
+        raise kind(os.fspath(path), error.strerror or str(error)) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power cut, where the system lets a folder be opened."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,118 @@
+"""From a file to a verified artifact."""
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sslm.artifact.artifact import Artifact
+from sslm.artifact.config_section import decode_config
+from sslm.artifact.file_bytes import CopiedFile, FileBytes
+from sslm.artifact.golden import decode_golden
+from sslm.artifact.provenance import decode_provenance
+from sslm.artifact.tensor_checks import check_tensor
+from sslm.artifact.tokenizer_section import decode_vocabulary
+from sslm.errors.artifact import (
+    SectionsDisagreeError,
+    TensorEncodingError,
+    TensorRankError,
+    TensorSizeError,
+)
+from sslm.formats.bounded_reader import BoundedReader
+from sslm.formats.mapped_file import MappedFile
+from sslm.formats.sslm_container import Section, SectionType, model_identity, read_container
+from sslm.formats.sslm_tensors import TensorRecord, read_manifest
+from sslm.program.tensors import Encoding, Tensor, size_bytes
+
+
+def read_artifact(path: str | os.PathLike[str], *, mmap: bool = True) -> Artifact:
+    """Open an artifact and check all of it that can be checked without running it.
+
+    Whether the tensors are those that the model needs is for the program that is built from them.
+
+    Args:
+        path: Of a ``.sslm`` file.
+        mmap: Whether to use the file's own pages. Nobody may then change or shorten the file while
+            the artifact is open: what was verified would no longer be what is used, and a read
+            beyond the new end kills the process. Otherwise the file is copied, then verified.
+
+    Raises:
+        ArtifactError: One class per defect; see ``sslm.errors.artifact``, ``reading``, ``model``
+            and ``text``.
+        CopyMemoryError: If there is no memory for a copy.
+    """
+    file: FileBytes = MappedFile(path) if mmap else CopiedFile(path)
+    try:
+        return _read(file)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _read(file: FileBytes) -> Artifact:
+    sections = read_container(file.view)
+    head = decode_config(sections[SectionType.CONFIG].data)
+    vocabulary_section = sections[SectionType.TOKENIZER]
+    vocabulary = decode_vocabulary(
+        vocabulary_section.data, base_offset_bytes=vocabulary_section.place.offset_bytes
+    )
+    if len(vocabulary.tokens) != head.config.vocab_size:
+        raise SectionsDisagreeError(
+            "the tokenizer", "tokens", len(vocabulary.tokens), head.config.vocab_size
+        )
+    golden = sections.get(SectionType.GOLDEN)
+    return Artifact(
+        config=head.config,
+        fraction_bits=head.fraction_bits,
+        arithmetic_version=head.arithmetic_version,
+        tensors=_read_tensors(sections),
+        vocabulary=vocabulary,
+        chat_template=_read_template(sections.get(SectionType.CHAT_TEMPLATE)),
+        provenance=decode_provenance(sections[SectionType.PROVENANCE].data),
+        golden=None if golden is None else decode_golden(golden.data, head.config),
+        model_id=model_identity(sections, head.arithmetic_version),
+        file_size_bytes=file.view.nbytes,
+        file=file,
+    )
+
+
+def _read_template(section: Section | None) -> str | None:
+    if section is None:
+        return None
+    reader = BoundedReader(section.data, base_offset_bytes=section.place.offset_bytes)
+    return reader.utf8_of("chat template", size_bytes=reader.size_bytes)
+
+
+def _read_tensors(sections: Mapping[SectionType, Section]) -> Mapping[str, Tensor]:
+    manifest, weights = sections[SectionType.TENSORS], sections[SectionType.WEIGHTS]
+    records = read_manifest(
+        manifest.data,
+        base_offset_bytes=manifest.place.offset_bytes,
+        weights_size_bytes=weights.data.nbytes,
+    )
+    reader = BoundedReader(weights.data, base_offset_bytes=weights.place.offset_bytes)
+    tensors = {record.name: _read_tensor(record, reader) for record in records}
+    reader.require_zero_unclaimed("between tensors")
+    for tensor in tensors.values():
+        check_tensor(tensor)
+    return MappingProxyType(tensors)
+
+
+def _read_tensor(record: TensorRecord, weights: BoundedReader) -> Tensor:
+    if record.encoding not in list(Encoding):
+        raise TensorEncodingError(record.name, record.encoding)
+    encoding = Encoding(record.encoding)
+    if encoding is Encoding.PANEL_INT8 and len(record.shape) != 2:
+        raise TensorRankError(record.name, len(record.shape), 2, 2)
+    expected = size_bytes(encoding, record.shape)
+    if record.size_bytes != expected:
+        raise TensorSizeError(record.name, record.shape, record.size_bytes, expected)
+    data = weights.claim(
+        record.name, offset_bytes=record.offset_bytes, size_bytes=record.size_bytes
+    )
+    return Tensor(
+        name=record.name,
+        encoding=encoding,
+        shape=record.shape,
+        exponent=record.exponent,
+        data=data,
+    )

@@ -1,0 +1,200 @@
+"""Canonical JSON: one spelling per value, whole numbers only; see docs/format.md, 4."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NoReturn, TypeVar
+
+from sslm.errors.artifact import (
+    JsonMissingKeyError,
+    JsonNotCanonicalError,
+    JsonRangeError,
+    JsonSyntaxError,
+    JsonTextError,
+    JsonTypeError,
+    JsonUnknownKeyError,
+)
+from sslm.errors.reading import BadUtf8Error
+from sslm.limits import SSLM_JSON_DIGITS_MAX
+
+JsonValue = None | bool | int | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+Item = TypeVar("Item")
+
+_TYPE_NAMES: Final = {
+    bool: "a boolean",
+    int: "an integer",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+def encode_json(value: JsonValue) -> bytes:
+    """Return the one spelling of *value*: sorted keys, no spaces, UTF-8, shortest escapes."""
+    text = json.dumps(
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
+    return text.encode("utf-8")
+
+
+def decode_json(data: memoryview, section: str) -> JsonValue:
+    """Parse bytes that must be the canonical spelling of some value.
+
+    Args:
+        data: Bytes whose size the caller has bounded.
+        section: What they are, for errors.
+
+    Raises:
+        BadUtf8Error: If they are not UTF-8.
+        JsonSyntaxError: If they are not JSON, nest too deep, or hold a number that is not a whole
+            one of at most ``SSLM_JSON_DIGITS_MAX`` digits.
+        JsonNotCanonicalError: If they are another spelling, or a key stands twice in an object.
+    """
+
+    def whole(digits: str) -> int:
+        if len(digits) > SSLM_JSON_DIGITS_MAX:
+            raise JsonSyntaxError(section, f"a number has {len(digits)} digits")
+        return int(digits)
+
+    def refuse(digits: str) -> NoReturn:
+        raise JsonSyntaxError(section, f"{digits[:40]} is not a whole number")
+
+    raw = bytes(data)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadUtf8Error(section, error.start, error.reason) from error
+    try:
+        value: JsonValue = json.loads(
+            text, parse_int=whole, parse_float=refuse, parse_constant=refuse
+        )
+    except json.JSONDecodeError as error:
+        raise JsonSyntaxError(section, f"{error.msg} at character {error.pos}") from error
+    except RecursionError as error:
+        raise JsonSyntaxError(section, "it nests too deep") from error
+    _require_canonical(raw, value, section)
+    return value
+
+
+class JsonFields:
+    """The fields of one object, each taken once, by name and type.
+
+    Args:
+        place: Where the object is, for errors.
+        value: What stands there.
+
+    Raises:
+        JsonTypeError: If *value* is not an object.
+    """
+
+    def __init__(self, place: str, value: JsonValue) -> None:
+        if not isinstance(value, dict):
+            raise _type_error(place, value, "an object")
+        self.place = place
+        self._left: dict[str, JsonValue] = dict(value)
+
+    def take(self, key: str) -> JsonValue:
+        """Take any value; raise JsonMissingKeyError if it is not there."""
+        if key not in self._left:
+            raise JsonMissingKeyError(self.place, key)
+        return self._left.pop(key)
+
+    def integer(self, key: str, *, at_least: int, at_most: int) -> int:
+        """Take a whole number from *at_least* to *at_most*."""
+        return integer(f"{self.place}.{key}", self.take(key), at_least=at_least, at_most=at_most)
+
+    def integer_or_none(self, key: str, *, at_least: int, at_most: int) -> int | None:
+        """Take a whole number from *at_least* to *at_most*, or null."""
+        value, place = self.take(key), f"{self.place}.{key}"
+        return None if value is None else integer(place, value, at_least=at_least, at_most=at_most)
+
+    def boolean(self, key: str) -> bool:
+        """Take ``true`` or ``false``."""
+        value = self.take(key)
+        if not isinstance(value, bool):
+            raise _type_error(f"{self.place}.{key}", value, "a boolean")
+        return value
+
+    def text(self, key: str, *, at_most: int) -> str:
+        """Take a text of at most *at_most* characters."""
+        return text(f"{self.place}.{key}", self.take(key), at_most=at_most)
+
+    def text_or_none(self, key: str, *, at_most: int) -> str | None:
+        """Take a text of at most *at_most* characters, or null."""
+        value = self.take(key)
+        return None if value is None else text(f"{self.place}.{key}", value, at_most=at_most)
+
+    def hexadecimal(self, key: str, *, size_bytes: int) -> bytes:
+        """Take so many bytes, written as lower-case hexadecimal digits."""
+        return hexadecimal(f"{self.place}.{key}", self.take(key), size_bytes=size_bytes)
+
+    def items(
+        self, key: str, read: Callable[[str, JsonValue], Item], *, at_most: int, at_least: int = 0
+    ) -> tuple[Item, ...]:
+        """Take a list of bounded length, each item through *read*(place, value)."""
+        place, value = f"{self.place}.{key}", self.take(key)
+        if not isinstance(value, list):
+            raise _type_error(place, value, "a list")
+        if not at_least <= len(value) <= at_most:
+            raise JsonRangeError(f"the length of {place}", len(value), at_least, at_most)
+        return tuple(read(f"{place}[{index}]", item) for index, item in enumerate(value))
+
+    def texts(self, key: str, *, count_at_most: int, at_most: int) -> Mapping[str, str]:
+        """Take an object of free keys whose values are texts; keys and texts are bounded alike."""
+        place = f"{self.place}.{key}"
+        fields = JsonFields(place, self.take(key))
+        if len(fields._left) > count_at_most:
+            raise JsonRangeError(f"the length of {place}", len(fields._left), 0, count_at_most)
+        return {
+            text(f"a key of {place}", name, at_most=at_most): text(
+                f"{place}.{name}", value, at_most=at_most
+            )
+            for name, value in fields._left.items()
+        }
+
+    def finish(self) -> None:
+        """Raise JsonUnknownKeyError if a field was not taken."""
+        for key in self._left:
+            raise JsonUnknownKeyError(self.place, key)
+
+
+def integer(place: str, value: JsonValue, *, at_least: int, at_most: int) -> int:
+    """Return *value* if it is a whole number within its bounds."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _type_error(place, value, "an integer")
+    if not at_least <= value <= at_most:
+        raise JsonRangeError(place, value, at_least, at_most)
+    return value
+
+
+def text(place: str, value: JsonValue, *, at_most: int) -> str:
+    """Return *value* if it is a text of at most *at_most* characters."""
+    if not isinstance(value, str):
+        raise _type_error(place, value, "a text")
+    if len(value) > at_most:
+        raise JsonRangeError(f"the length of {place}", len(value), 0, at_most)
+    return value
+
+
+def hexadecimal(place: str, value: JsonValue, *, size_bytes: int) -> bytes:
+    """Return the bytes that *value* spells in lower-case hexadecimal digits."""
+    digits = text(place, value, at_most=2 * size_bytes)
+    if len(digits) != 2 * size_bytes or not set(digits) <= set("0123456789abcdef"):
+        raise JsonTextError(place, digits, f"{2 * size_bytes} lower-case hexadecimal digits")
+    return bytes.fromhex(digits)
+
+
+def _type_error(place: str, value: JsonValue, expected: str) -> JsonTypeError:
+    return JsonTypeError(place, _TYPE_NAMES[type(value)], expected)
+
+
+def _require_canonical(raw: bytes, value: JsonValue, section: str) -> None:
+    try:
+        canonical = encode_json(value)
+    except UnicodeEncodeError as error:
+        # A lone surrogate can be escaped in JSON, but has no UTF-8.
+        raise JsonSyntaxError(section, "an escape stands for half a character") from error
+    if canonical != raw:
+        pairs = enumerate(zip(canonical, raw, strict=False))
+        same = min(len(canonical), len(raw))
+        raise JsonNotCanonicalError(section, next((at for at, (a, b) in pairs if a != b), same))

@@ -1,0 +1,147 @@
+"""The manifest of an artifact's tensors: names, shapes, places; see docs/format.md, 7."""
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from sslm import limits
+from sslm.errors.artifact import (
+    SslmReservedError,
+    TensorExtentError,
+    TensorNameError,
+    TensorOrderError,
+    TensorPlaceError,
+    TensorRankError,
+    WeightsSizeError,
+)
+from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
+
+RANK_MAX: Final = 4
+TENSOR_ALIGNMENT_BYTES: Final = 256
+
+_HEAD: Final = struct.Struct("<II")
+_ROW: Final = struct.Struct("<IIIiIIIIQQ")
+_NAME: Final = re.compile(r"[0-9A-Za-z_.]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRecord:
+    """One row of the manifest.
+
+    Args:
+        name: Of letters, digits, ``.`` and ``_``.
+        encoding: Number of the layout of the elements.
+        shape: One to four extents, outermost first, each at least 1.
+        exponent: Binary exponent of all elements.
+        offset_bytes: Of the first byte in the section of the weights.
+        size_bytes: At least 1, padding of panels included.
+    """
+
+    name: str
+    encoding: int
+    shape: tuple[int, ...]
+    exponent: int
+    offset_bytes: int
+    size_bytes: int
+
+
+def encode_manifest(records: Iterable[TensorRecord]) -> bytes:
+    """Return the section's bytes for records that are sorted by name."""
+    rows, names = [], []
+    for record in records:
+        name = record.name.encode("ascii")
+        extents = (*record.shape, *(0,) * (RANK_MAX - len(record.shape)))
+        rows.append(
+            _ROW.pack(
+                len(name),
+                record.encoding,
+                len(record.shape),
+                record.exponent,
+                *extents,
+                record.offset_bytes,
+                record.size_bytes,
+            )
+        )
+        names.append(name)
+    return _HEAD.pack(len(rows), 0) + b"".join(rows) + b"".join(names)
+
+
+def manifest_size_bytes(names: Iterable[str]) -> int:
+    """Return the size of the section for tensors of these names."""
+    return _HEAD.size + sum(_ROW.size + len(name) for name in names)
+
+
+def read_manifest(
+    data: memoryview, *, base_offset_bytes: int, weights_size_bytes: int
+) -> tuple[TensorRecord, ...]:
+    """Read and check the manifest.
+
+    Args:
+        data: The section.
+        base_offset_bytes: Where it lies in the file, for errors.
+        weights_size_bytes: Size of the section that holds the tensors, which they must fill.
+
+    Raises:
+        ArtifactError: One class per defect; encodings and sizes are the caller's to check.
+    """
+    reader = BoundedReader(data, base_offset_bytes=base_offset_bytes)
+    count = reader.u32("tensor count", at_most=limits.SSLM_TENSOR_COUNT_MAX, at_least=1)
+    reserved = reader.u32("reserved field of the manifest", at_most=U32_MAX)
+    if reserved:
+        raise SslmReservedError("reserved field of the manifest", base_offset_bytes + 4, reserved)
+    rows_offset = reader.position
+    reader.take("tensor rows", size_bytes=_ROW.size * count)
+    records: list[TensorRecord] = []
+    end = 0
+    for index in range(count):
+        row = reader.sub_reader(
+            f"tensor row {index}",
+            offset_bytes=rows_offset + _ROW.size * index,
+            size_bytes=_ROW.size,
+        )
+        name_size = row.u32(
+            "size of a tensor's name", at_most=limits.SSLM_TENSOR_NAME_SIZE_BYTES_MAX
+        )
+        name = _read_name(reader, index, name_size)
+        if records and name <= records[-1].name:
+            raise TensorOrderError(name, records[-1].name)
+        record = _read_row(row, name)
+        expected = -(-end // TENSOR_ALIGNMENT_BYTES) * TENSOR_ALIGNMENT_BYTES
+        if record.offset_bytes != expected:
+            raise TensorPlaceError(name, record.offset_bytes, expected)
+        end = record.offset_bytes + record.size_bytes
+        records.append(record)
+    reader.require_end("the names of the tensors")
+    if end != weights_size_bytes:
+        raise WeightsSizeError(end, weights_size_bytes)
+    return tuple(records)
+
+
+def _read_name(reader: BoundedReader, index: int, size_bytes: int) -> str:
+    raw = bytes(reader.take(f"name of tensor {index}", size_bytes=size_bytes))
+    name = raw.decode("ascii", errors="backslashreplace")
+    if not _NAME.fullmatch(name):
+        raise TensorNameError(index, name)
+    return name
+
+
+def _read_row(row: BoundedReader, name: str) -> TensorRecord:
+    encoding = row.u32("tensor encoding", at_most=U32_MAX)
+    rank = row.u32("tensor rank", at_most=U32_MAX)
+    if not 1 <= rank <= RANK_MAX:
+        raise TensorRankError(name, rank, 1, RANK_MAX)
+    bound = limits.SSLM_TENSOR_EXPONENT_MAX
+    exponent = row.i32(f"exponent of {name}", at_least=-bound, at_most=bound)
+    extents = tuple(row.u32("tensor extent", at_most=U32_MAX) for _ in range(RANK_MAX))
+    if 0 in extents[:rank] or any(extents[rank:]):
+        raise TensorExtentError(name, extents, rank)
+    return TensorRecord(
+        name=name,
+        encoding=encoding,
+        shape=extents[:rank],
+        exponent=exponent,
+        offset_bytes=row.u64("tensor offset", at_most=U64_MAX),
+        size_bytes=row.u64("tensor size", at_most=U64_MAX, at_least=1),
+    )

@@ -60,12 +60,20 @@ class MatrixRef:
     exponent: int
     bias: str | None = None
 
+    def tensor_names(self) -> list[str]:
+        """Return the tensors behind the matrix."""
+        return [self.name, self.mantissas, *([] if self.bias is None else [self.bias])]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
     """Base of the op records."""
 
     row_rule: ClassVar[RowRule] = RowRule.ROWWISE
+
+    def tensor_names(self) -> list[str]:
+        """Return the constant tensors that the op reads."""
+        return []
 
     def _require(self, what: str, found: object, expected: object) -> None:
         if found != expected:
@@ -87,6 +95,10 @@ class Embed(Op):
     table: MatrixRef
     out: Buffer
 
+    def tensor_names(self) -> list[str]:
+        """Return the constant tensors that the op reads."""
+        return self.table.tensor_names()
+
     def __post_init__(self) -> None:
         self._require_kind(self.out, BufferKind.INT32, self.table.in_features)
         self._bound("exponent", self.table.exponent, -24, 62)
@@ -106,6 +118,10 @@ class RmsNorm(Op):
     gain: str
     gain_exponent: int
     epsilon: Epsilon
+
+    def tensor_names(self) -> list[str]:
+        """Return the constant tensors that the op reads."""
+        return [self.gain]
 
     def __post_init__(self) -> None:
         self._require_kind(self.source, BufferKind.INT32, self.source.width)
@@ -149,6 +165,10 @@ class Linear(Op):
     accumulates: bool
     site: SaturationSite
 
+    def tensor_names(self) -> list[str]:
+        """Return the constant tensors that the op reads."""
+        return self.matrix.tensor_names()
+
     def __post_init__(self) -> None:
         self._require_kind(self.source, BufferKind.CODES, self.matrix.in_features)
         self._require_kind(self.out, BufferKind.INT32, self.matrix.out_features)
@@ -171,6 +191,10 @@ class Rope(Op):
     cos: str
     sin: str
     position_count: int
+
+    def tensor_names(self) -> list[str]:
+        """Return the constant tensors that the op reads."""
+        return [self.cos, self.sin]
 
     def __post_init__(self) -> None:
         self._require_kind(self.buffer, BufferKind.INT32, self.buffer.width)
@@ -277,6 +301,10 @@ class Logits(Op):
     matrix: MatrixRef
     first_row: int
     last_row: int
+
+    def tensor_names(self) -> list[str]:
+        """Return the constant tensors that the op reads."""
+        return self.matrix.tensor_names()
 
     def __post_init__(self) -> None:
         self._require_kind(self.source, BufferKind.CODES, self.matrix.in_features)

@@ -5,11 +5,10 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Final
 
-from sslm.errors.program import OpShapeError, TensorMissingError
+from sslm.errors.program import OpShapeError
 from sslm.program.buffers import Buffer, BufferKind
 from sslm.program.ops import Op
 from sslm.program.states import State, StateLayout, lay_out_states
-from sslm.program.tensors import Tensors
 
 PROFILE: Final = "int/1"
 ARITHMETIC_VERSION: Final = 1
@@ -39,6 +38,10 @@ class Segment:
     def name(self) -> str:
         """As reports print it: ``embed``, ``layer 7``, ``head``, ``select``."""
         return f"layer {self.index}" if self.kind is SegmentKind.LAYER else self.kind.value
+
+    def tensor_names(self) -> list[str]:
+        """Return the tensors that the segment reads, each once, in order of use."""
+        return list(dict.fromkeys(name for op in self.ops for name in op.tensor_names()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +103,3 @@ def head_blocks(vocab_size: int, hidden_size: int) -> list[tuple[int, int]]:
     """Cut the vocabulary into row ranges of at most 4 MiB of weights, at multiples of 16 rows."""
     rows = max(16, HEAD_BLOCK_SIZE_BYTES // max(hidden_size, 1) // 16 * 16)
     return [(first, min(first + rows, vocab_size)) for first in range(0, vocab_size, rows)]
-
-
-def tensor_bytes(tensors: Tensors, name: str) -> memoryview:
-    """Return the bytes of a tensor by name, or say which one is missing."""
-    if name not in tensors:
-        raise TensorMissingError(name)
-    return tensors[name].data

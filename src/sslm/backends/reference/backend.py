@@ -62,9 +62,8 @@ class ReferencePlan:
         self._tensors = tensors
         self._observer = observer
         for segment in program.segments:
-            for op in segment.ops:
-                for name in _tensor_names(op):
-                    self._tensor(name)
+            for name in segment.tensor_names():
+                self._tensor(name)
 
     def close(self) -> None:
         """Let go of the tensors."""
@@ -234,16 +233,3 @@ _RULES: dict[type[ops.Op], Callable[[ReferencePlan, Any, Rows], None]] = {
     ops.Argmax: ReferencePlan._argmax,
     ops.MovingAverage: ReferencePlan._moving_average,
 }
-
-
-def _tensor_names(op: ops.Op) -> list[str]:
-    match op:
-        case ops.Embed(table=matrix) | ops.Linear(matrix=matrix) | ops.Logits(matrix=matrix):
-            names = [matrix.name, matrix.mantissas]
-            return names if matrix.bias is None else [*names, matrix.bias]
-        case ops.RmsNorm(gain=gain):
-            return [gain]
-        case ops.Rope(cos=cos, sin=sin):
-            return [cos, sin]
-        case _:
-            return []

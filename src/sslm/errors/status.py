@@ -1,8 +1,9 @@
 """The stable numbers of every outcome."""
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 
+@unique
 class Status(IntEnum):
     """What happened, as one number for the C ABI, JSON output and logs.
 
@@ -169,7 +170,8 @@ class Status(IntEnum):
     ARITHMETIC_VERSION = 2038
     SECTIONS_DISAGREE = 2039
     SSLM_TOKENIZER_FLAGS = 2040
-    TENSOR_SET = 2040
+
+    TENSOR_SET = 2060
 
     DISK_FULL = 4000
     COPY_MEMORY = 4001

@@ -26,7 +26,7 @@ Rows come in order, [rows, vocab_size], *rows_per_block* at a time and the rest 
 """
 
 ROWS_PER_BLOCK = 64
-"""Rows scored at a time: 25 MB per float64 copy at a vocabulary of 49,152."""
+"""Rows asked of a model at a time: 25 MB of float64 at a vocabulary of 49,152."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,22 +175,29 @@ def _score_window(
 
 
 def _score_rows(source: LogitsArray, artifact: LogitsArray, targets: Int64Array) -> _Scores:
-    log_p, log_q = log_softmax(source), log_softmax(artifact)
-    rows = np.arange(len(targets))
-    return _Scores(
-        source=log_p[rows, targets],
-        artifact=log_q[rows, targets],
-        kl=np.sum(np.exp(log_p) * (log_p - log_q), axis=1),
+    scores = _Scores(
+        source=np.empty(len(targets)),
+        artifact=np.empty(len(targets)),
+        kl=np.empty(len(targets)),
         is_agreed=np.argmax(source, axis=1) == np.argmax(artifact, axis=1),
     )
+    # Row by row, the float64 copies stay in the cache: several times faster than whole blocks.
+    for row, target in enumerate(targets.tolist()):
+        p, q = _shifted(source[row]), _shifted(artifact[row])
+        weights = np.exp(p)
+        p_total, q_total = float(weights.sum()), float(np.exp(q).sum())
+        log_ratio = math.log(q_total) - math.log(p_total)
+        scores.source[row] = p[target] - math.log(p_total)
+        scores.artifact[row] = q[target] - math.log(q_total)
+        scores.kl[row] = float(weights @ (p - q)) / p_total + log_ratio
+    return scores
 
 
-def log_softmax(logits: LogitsArray) -> Float64Array:
-    """Return the natural logarithms of the probabilities of each row, in float64."""
-    shifted = logits.astype(np.float64)
-    shifted -= shifted.max(axis=1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return shifted
+def _shifted(logits: LogitsArray) -> Float64Array:
+    """Return a row in float64 with its maximum at 0, so that no exponential overflows."""
+    row = logits.astype(np.float64)
+    row -= row.max()
+    return row
 
 
 def _joined(parts: Sequence[_Scores]) -> _Scores:

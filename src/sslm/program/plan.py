@@ -111,13 +111,16 @@ class Backend(Protocol):
     def tier(self) -> str:
         """The CPU tier in use, as ``doctor`` lists it."""
 
-    def compile(self, program: Program, tensors: Tensors, *, row_count_max: int) -> Plan:
+    def compile(
+        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+    ) -> Plan:
         """Bind a program to its tensors.
 
         Args:
             program: What to run.
             tensors: Every tensor that the program names.
             row_count_max: The largest sum of rows that one run will have.
+            context_tokens: Positions stay below; at most the program's max_position_embeddings.
 
         Raises:
             TensorMissingError: If a tensor is not there.

@@ -1,0 +1,223 @@
+/* The interface of the native backend: plain structs and a few functions.
+ *
+ * Between the two markers below lies what the Python side hands to cffi, so that both sides read one text:
+ * only declarations, integer constants and comments may stand there. The structs belong to the caller, who
+ * keeps them and everything that they point to alive for as long as the plan lives. Integers are
+ * little-endian, as are the artifacts and states that they describe.
+ */
+#ifndef SSLM_NATIVE_H
+#define SSLM_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) && !defined(_WIN32)
+#pragma GCC visibility push(default)
+#endif
+
+/* cdef begin */
+#define SSLM_NATIVE_ABI 1
+
+/* What calls return. */
+#define SSLM_OK 0
+#define SSLM_CANCELLED 1       /* The flag was set; no residual, fixed state or counter has changed. */
+#define SSLM_BUSY 2            /* Another thread is running this plan. */
+#define SSLM_BAD_TIER 3        /* The tier does not exist or does not run on this CPU. */
+#define SSLM_BAD_MEMORY 4      /* The memory is too small or not aligned to 64 bytes. */
+#define SSLM_NO_THREAD 5       /* The system refused to start a thread. */
+#define SSLM_BAD_SEGMENTS 6    /* first_segment … last_segment is not a range of segments. */
+#define SSLM_BAD_ROWS 7        /* A span or all of them together have too many rows, or one has none. */
+#define SSLM_BAD_TOKEN 8       /* A token id is outside the vocabulary. */
+#define SSLM_BAD_POSITION 9    /* A position is negative or beyond context_tokens. */
+#define SSLM_BAD_PAGE 10       /* A page is missing from the table, or not in the pool. */
+
+/* Bits of sslm_native_cpu_features; a bit is set if CPU and operating system both offer it. */
+#define SSLM_CPU_AVX2 1
+#define SSLM_CPU_AVX512 2      /* F, BW, DQ and VL together */
+#define SSLM_CPU_AVX512VNNI 4
+#define SSLM_CPU_SHA 8
+
+#define SSLM_TIER_SCALAR 0
+#define SSLM_TIER_AVX2 1
+#define SSLM_TIER_AVX512VNNI 2
+#define SSLM_TIER_COUNT 3
+
+#define SSLM_THREAD_COUNT_MAX 256
+#define SSLM_SPAN_ROWS_MAX 64
+#define SSLM_PAGE_TOKENS 64
+#define SSLM_SITE_COUNT 6
+
+#define SSLM_BUFFER_INT32 0
+#define SSLM_BUFFER_CODES 1
+#define SSLM_BUFFER_OUTSIDE 2  /* Logits and selections: they lie in the spans. */
+
+#define SSLM_STATE_KEYS 0      /* int16 [head][token][dim], then exponents u8 [head][token] */
+#define SSLM_STATE_VALUES 1    /* int16 [head][token / 2][dim][2], then exponents u8 [head][token] */
+#define SSLM_STATE_FIXED 2     /* int32 [dim] */
+
+#define SSLM_SEGMENT_EMBED 0
+#define SSLM_SEGMENT_LAYER 1
+#define SSLM_SEGMENT_HEAD 2
+#define SSLM_SEGMENT_SELECT 3
+
+#define SSLM_OP_EMBED 0
+#define SSLM_OP_RMSNORM 1
+#define SSLM_OP_QUANTIZE 2
+#define SSLM_OP_LINEAR 3
+#define SSLM_OP_ROPE 4
+#define SSLM_OP_APPEND 5
+#define SSLM_OP_ATTENTION 6
+#define SSLM_OP_GATED_ACTIVATION 7
+#define SSLM_OP_ADD 8
+#define SSLM_OP_LOGITS 9
+#define SSLM_OP_ARGMAX 10
+#define SSLM_OP_MOVING_AVERAGE 11
+#define SSLM_OP_COUNT 12
+
+typedef struct {
+    int32_t kind;               /* SSLM_BUFFER_* */
+    int32_t width;              /* elements of a row */
+} sslm_buffer;
+
+typedef struct {
+    int32_t kind;               /* SSLM_STATE_* */
+    int32_t segment;            /* index of the segment that writes it */
+    int32_t head_count;
+    int32_t head_dim;
+    uint64_t offset_bytes;      /* in a page, or in a sequence's fixed states */
+} sslm_state;
+
+typedef struct {
+    const int8_t *panels;       /* [out_features / 16][in_features / 4][16][4], both rounded up */
+    const int32_t *mantissas;   /* [out_features] */
+    const int32_t *bias;        /* [out_features] or NULL */
+    int32_t out_features;
+    int32_t in_features;
+    int32_t exponent;
+} sslm_matrix;
+
+typedef struct {
+    const int32_t *gain;        /* [group_size] */
+    int32_t group_size;
+    int32_t gain_exponent;
+    int32_t source_bits;        /* fraction bits of the input */
+    int32_t out_bits;           /* fraction bits of the output */
+    int32_t epsilon_mantissa;
+    int32_t epsilon_shift;
+} sslm_norm;
+
+typedef struct {
+    const int32_t *cos;         /* [positions][rotary_dim / 2] */
+    const int32_t *sin;
+    int32_t head_dim;
+    int32_t rotary_dim;
+    int32_t is_interleaved;
+} sslm_rotation;
+
+typedef struct {
+    int32_t head_count;         /* query heads */
+    int32_t window;             /* visible positions; 0 is all */
+    int32_t score_shift;        /* F_q + F_k - 16 */
+} sslm_heads;
+
+typedef struct {
+    int32_t kind;               /* SSLM_OP_* */
+    int32_t site;               /* saturation counter */
+    int32_t source;             /* buffers: read; for rope and add also see out */
+    int32_t other;              /* the up projection of a gated activation */
+    int32_t out;                /* written; rope and add change it in place */
+    int32_t state;              /* appended to, walked, or the keys of attention */
+    int32_t values;             /* the values of attention */
+    int32_t gate_bits;          /* fraction bits of the gate of a gated activation */
+    int32_t accumulates;        /* linear adds to what out holds */
+    int32_t first_row;          /* of logits: rows of the vocabulary */
+    int32_t last_row;
+    sslm_matrix matrix;         /* of embed, linear and logits */
+    sslm_norm norm;
+    sslm_rotation rotation;
+    sslm_heads heads;
+} sslm_op;
+
+typedef struct {
+    int32_t kind;               /* SSLM_SEGMENT_* */
+    int32_t first_op;
+    int32_t last_op;            /* one past the last */
+} sslm_segment;
+
+typedef struct {
+    const sslm_buffer *buffers;
+    const sslm_state *states;
+    const sslm_op *ops;
+    const sslm_segment *segments;
+    const int32_t *pow2_nodes;      /* [65] */
+    const int32_t *sigmoid_nodes;   /* [1025] */
+    uint64_t page_size_bytes;
+    uint64_t fixed_size_bytes;
+    int32_t buffer_count;
+    int32_t state_count;
+    int32_t segment_count;
+    int32_t residual;               /* index of its buffer */
+    int32_t last_layer;             /* index of the segment whose digests are always taken */
+    int32_t vocab_size;
+    int32_t context_tokens;         /* positions stay below */
+    int32_t row_count_max;          /* rows of one run, all spans together */
+    int32_t tier;                   /* SSLM_TIER_* */
+    int32_t thread_count;           /* the caller's thread included */
+    uint32_t arithmetic_version;
+} sslm_program;
+
+typedef struct {
+    uint8_t *pool;
+    const int32_t *pages;
+    uint8_t *fixed;
+    int32_t *residual;              /* [SSLM_SPAN_ROWS_MAX][hidden_size] */
+    int64_t *saturations;           /* [SSLM_SITE_COUNT], added to */
+    uint8_t *digests;               /* [row_count][32] */
+    uint8_t *trace;                 /* [last_layer + 1][row_count][32] or NULL */
+    const int32_t *token_ids;       /* [row_count] */
+    int64_t *logits;                /* [row_count - first_logits_row][vocab_size], or NULL for none */
+    int32_t *selected;              /* [row_count - first_logits_row], or NULL for none */
+    int64_t pool_page_count;
+    int64_t table_page_count;       /* entries of pages */
+    int64_t first_position;
+    int32_t row_count;
+    int32_t first_logits_row;
+} sslm_span;
+
+typedef struct {
+    const sslm_span *spans;
+    const int32_t *cancel;          /* polled: nonzero stops the run; or NULL */
+    int32_t span_count;
+    int32_t first_segment;
+    int32_t last_segment;           /* one past the last */
+    int32_t bad_span;               /* written on SSLM_BAD_*: where */
+    int64_t bad_value;              /* and what */
+} sslm_run;
+
+typedef struct sslm_plan sslm_plan;
+
+uint32_t sslm_native_abi(void);
+uint32_t sslm_native_cpu_features(void);
+int32_t sslm_native_tier_available(int32_t tier);
+
+/* Bytes that a plan takes, the struct itself included. */
+uint64_t sslm_native_plan_size(const sslm_program *program);
+
+/* Set a plan up in memory of the caller's, aligned to 64 bytes; starts thread_count - 1 threads. */
+int32_t sslm_native_plan_open(const sslm_program *program, void *memory, uint64_t size_bytes, sslm_plan **plan);
+
+/* Run segments over the rows of all spans. Allocates nothing. */
+int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run);
+
+/* Join the threads. SSLM_BUSY if a run is going on, and then nothing has happened. */
+int32_t sslm_native_plan_close(sslm_plan *plan);
+
+/* SHA-256 of size_bytes bytes. portable forces the plain C variant. */
+void sslm_native_sha256(const uint8_t *data, uint64_t size_bytes, int32_t portable, uint8_t *digest);
+/* cdef end */
+
+#if defined(__GNUC__) && !defined(_WIN32)
+#pragma GCC visibility pop
+#endif
+
+#endif

@@ -1,0 +1,98 @@
+/* The integer arithmetic of docs/arithmetic.md, sections 1 and 2. */
+#ifndef SSLM_ARITHMETIC_H
+#define SSLM_ARITHMETIC_H
+
+#include <stdint.h>
+
+/* Right shifts of negative numbers are arithmetic in every compiler that is supported. */
+_Static_assert((-3 >> 1) == -2, "arithmetic right shift");
+
+#define SSLM_CODE_MAX 32639
+#define SSLM_INT32_MAX INT64_C(2147483647)
+
+/* |x| < 2^62. */
+static inline int64_t rshift_round(int64_t x, int32_t shift)
+{
+    if (shift > 62) return 0;
+    return (x + ((INT64_C(1) << shift) >> 1)) >> shift;
+}
+
+/* |x| < 2^62, and x · 2^-shift has to fit where shift is negative. */
+static inline int64_t scale_shift(int64_t x, int32_t shift)
+{
+    return shift >= 0 ? rshift_round(x, shift) : x * (INT64_C(1) << -shift);
+}
+
+static inline uint64_t div_round(uint64_t a, uint64_t d)
+{
+    return (2 * a + d) / (2 * d);
+}
+
+static inline int64_t clamp32(int64_t x)
+{
+    if (x > SSLM_INT32_MAX) return SSLM_INT32_MAX;
+    return x < -SSLM_INT32_MAX ? -SSLM_INT32_MAX : x;
+}
+
+static inline int32_t bit_length(uint64_t x)
+{
+    return x == 0 ? 0 : 64 - __builtin_clzll(x);
+}
+
+static inline uint64_t isqrt(uint64_t x)
+{
+    uint64_t root = 0;
+    for (uint64_t bit = UINT64_C(1) << 62; bit != 0; bit >>= 2) {
+        if (x >= root + bit) {
+            x -= root + bit;
+            root = (root >> 1) + bit;
+        } else {
+            root >>= 1;
+        }
+    }
+    return root;
+}
+
+/* The exponent of a row whose largest absolute value is below 2^62. */
+static inline int32_t block_exponent(uint64_t largest)
+{
+    int32_t shift = bit_length(largest) - 15;
+    if (shift <= 0) shift = 0;
+    return rshift_round((int64_t)largest, shift) > SSLM_CODE_MAX ? shift + 1 : shift;
+}
+
+static inline uint32_t abs32(int32_t x)
+{
+    return x < 0 ? 0u - (uint32_t)x : (uint32_t)x;
+}
+
+static inline int32_t block_exponent_int32(const int32_t *row, int32_t count)
+{
+    uint32_t largest = 0;
+    for (int32_t i = 0; i < count; i++) {
+        uint32_t size = abs32(row[i]);
+        largest = size > largest ? size : largest;
+    }
+    return block_exponent(largest);
+}
+
+/* 2^20 · 2^-t at 16 fraction bits. nodes is the table X. */
+static inline uint32_t pow2neg(const int32_t *nodes, uint32_t t)
+{
+    if (t >= (22u << 16)) return 0;
+    uint32_t whole = t >> 16, node = (t & 0xffff) >> 10, rest = t & 0x3ff;
+    uint32_t high = (uint32_t)nodes[node], low = (uint32_t)nodes[node + 1];
+    uint32_t y = high - (((high - low) * rest + 512) >> 10);
+    return (y + (1u << (3 + whole))) >> (4 + whole);
+}
+
+/* 2^28 · sigmoid(-a) at 16 fraction bits. nodes is the table G. */
+static inline uint32_t sigmoid_neg(const int32_t *nodes, uint32_t a)
+{
+    if (a >= (1u << 20)) return 0;
+    uint32_t node = a >> 10, rest = a & 0x3ff;
+    uint32_t high = (uint32_t)nodes[node], low = (uint32_t)nodes[node + 1];
+    return high - (((high - low) * rest + 512) >> 10);
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* CPU features, read once per call: plans are opened rarely. */
+#include "cpu.h"
+
+#include "sslm_native.h"
+
+#ifdef SSLM_X86
+#include <cpuid.h>
+
+#define BIT(value, index) (((value) >> (index)) & 1u)
+
+/* Which register states the operating system saves: without it wide registers lose their contents. */
+static uint32_t saved_registers(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+uint32_t sslm_cpu_features(void)
+{
+    uint32_t eax, ebx, ecx, edx, features = 0;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx)) return 0;
+    uint32_t has_xgetbv = BIT(ecx, 27);
+    uint32_t has_ssse3_and_sse41 = BIT(ecx, 9) & BIT(ecx, 19);
+    uint32_t saved = has_xgetbv ? saved_registers() : 0;
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return 0;
+    if (BIT(ebx, 29) & has_ssse3_and_sse41) features |= SSLM_CPU_SHA;
+    if ((saved & 0x06) == 0x06 && BIT(ebx, 5)) features |= SSLM_CPU_AVX2;
+    if ((saved & 0xe6) == 0xe6 && (BIT(ebx, 16) & BIT(ebx, 17) & BIT(ebx, 30) & BIT(ebx, 31))) {
+        features |= SSLM_CPU_AVX512;
+        if (BIT(ecx, 11)) features |= SSLM_CPU_AVX512VNNI;
+    }
+    return features;
+}
+#else
+uint32_t sslm_cpu_features(void)
+{
+    return 0;
+}
+#endif
+
+int32_t sslm_tier_runs(int32_t tier, uint32_t features)
+{
+    uint32_t needed;
+    switch (tier) {
+    case SSLM_TIER_SCALAR:
+        return 1;
+    case SSLM_TIER_AVX2:
+        needed = SSLM_CPU_AVX2;
+        break;
+    case SSLM_TIER_AVX512VNNI:
+        needed = SSLM_CPU_AVX2 | SSLM_CPU_AVX512 | SSLM_CPU_AVX512VNNI;
+        break;
+    default:
+        return 0;
+    }
+    return (features & needed) == needed;
+}

@@ -1,0 +1,124 @@
+/* What the kernels of all tiers have in common: their arguments, and the table that names them. */
+#ifndef SSLM_KERNELS_H
+#define SSLM_KERNELS_H
+
+#include "sslm_native.h"
+
+#define SSLM_PANEL_ROWS 16
+#define SSLM_PANEL_COLUMNS 4
+#define SSLM_HEAD_DIM_MAX 256
+#define SSLM_ALIGNMENT 64
+
+/* A row of codes: this header in 64 bytes, then the high bytes, the low bytes and the int16 codes
+ * themselves, each padded with zeros to a multiple of 64 elements. Planes and sums are written by the tiers
+ * that read them. */
+typedef struct {
+    int32_t exponent;
+    int32_t sum_high;
+    int32_t sum_low;
+} sslm_code_row;
+
+static inline size_t padded_width(int32_t width)
+{
+    return ((size_t)width + 63) / 64 * 64;
+}
+
+static inline size_t code_row_size(int32_t width)
+{
+    return SSLM_ALIGNMENT + 4 * padded_width(width);
+}
+
+static inline int8_t *high_plane(const sslm_code_row *row)
+{
+    return (int8_t *)row + SSLM_ALIGNMENT;
+}
+
+static inline int8_t *low_plane(const sslm_code_row *row, int32_t width)
+{
+    return high_plane(row) + padded_width(width);
+}
+
+static inline int16_t *row_codes(const sslm_code_row *row, int32_t width)
+{
+    return (int16_t *)(void *)(high_plane(row) + 2 * padded_width(width));
+}
+
+/* Bytes of the 16 rows of one panel. */
+static inline size_t panel_size_bytes(const sslm_matrix *matrix)
+{
+    return SSLM_PANEL_ROWS * (((size_t)matrix->in_features + 3) / 4 * 4);
+}
+
+/* One row of a run. */
+typedef struct {
+    const sslm_span *span;
+    int32_t span_index;
+    int32_t index;               /* in its span */
+    int32_t position;
+} sslm_row;
+
+/* The rows of a buffer. */
+typedef struct {
+    uint8_t *base;
+    size_t stride_bytes;
+    int32_t width;
+} sslm_rows;
+
+static inline int32_t *int32_row(const sslm_rows *rows, int32_t row)
+{
+    return (int32_t *)(void *)(rows->base + (size_t)row * rows->stride_bytes);
+}
+
+static inline sslm_code_row *code_row(const sslm_rows *rows, int32_t row)
+{
+    return (sslm_code_row *)(void *)(rows->base + (size_t)row * rows->stride_bytes);
+}
+
+/* What a thread has to itself. */
+typedef struct {
+    int64_t *tile_sums;          /* [row_count_max][16] */
+    int32_t *values;             /* [width of the widest buffer] */
+    int32_t *scores;             /* [context_tokens rounded up to whole pages] */
+    uint64_t *saturated;         /* [SSLM_SITE_COUNT][row_count_max] */
+} sslm_thread;
+
+/* One op over the rows of one run. */
+typedef struct {
+    const sslm_program *program;
+    const sslm_op *op;
+    const sslm_row *rows;
+    const int32_t *picked;       /* the rows that logits are due for, in order */
+    const int32_t *every;        /* 0, 1, 2, … */
+    sslm_rows source, other, out;
+    sslm_rows history;           /* the fixed states after every row */
+    int32_t row_count;
+    int32_t picked_count;
+} sslm_job;
+
+static inline uint64_t *site_counts(const sslm_job *job, const sslm_thread *thread)
+{
+    return thread->saturated + (size_t)job->op->site * (size_t)job->program->row_count_max;
+}
+
+static inline uint8_t *state_page(const sslm_job *job, const sslm_span *span, int32_t state, int32_t page)
+{
+    return span->pool + (size_t)span->pages[page] * job->program->page_size_bytes
+           + job->program->states[state].offset_bytes;
+}
+
+/* Do items first … last - 1 of a job. What an item is depends on the op: a panel of linear and logits, a
+ * query head of a row of attention, a span of moving_average, a row with logits of argmax, else a row.
+ * Contracts: the op records of sslm.program.ops, checked by the caller. */
+typedef void (*sslm_kernel)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
+
+typedef struct {
+    sslm_kernel kernels[SSLM_OP_COUNT];
+} sslm_kernel_table;
+
+extern const sslm_kernel_table sslm_kernels_scalar;
+#ifdef SSLM_X86
+extern const sslm_kernel_table sslm_kernels_avx2;
+extern const sslm_kernel_table sslm_kernels_avx512vnni;
+#endif
+
+#endif

@@ -1,0 +1,164 @@
+/* attention: docs/arithmetic.md 3.7. */
+#include "arithmetic.h"
+#include "ops.h"
+
+/* One query head at one position, and where its keys and values lie. */
+typedef struct {
+    const sslm_job *job;
+    const sslm_span *span;
+    size_t kv_head;
+    int32_t head_dim;
+    int32_t first_key;           /* visible positions */
+    int32_t last_key;            /* included */
+    int32_t *scores;             /* [positions from the first visible page on] */
+} query_place;
+
+typedef struct {
+    int64_t numerators[SSLM_HEAD_DIM_MAX];
+    int64_t denominator;
+    int32_t exponent;            /* E: the largest of all visible values */
+} weighted_sum;
+
+static const int16_t *page_codes(const query_place *at, int32_t state, int32_t page)
+{
+    size_t head_size = SSLM_PAGE_TOKENS * (size_t)at->head_dim;
+    const void *codes = state_page(at->job, at->span, state, page);
+    return (const int16_t *)codes + at->kv_head * head_size;
+}
+
+static const uint8_t *page_exponents(const query_place *at, int32_t state, int32_t page)
+{
+    const sslm_state *record = &at->job->program->states[state];
+    size_t codes_size = 2 * SSLM_PAGE_TOKENS * (size_t)record->head_count * (size_t)record->head_dim;
+    return state_page(at->job, at->span, state, page) + codes_size + at->kv_head * SSLM_PAGE_TOKENS;
+}
+
+static int32_t first_token(const query_place *at, int32_t page)
+{
+    return at->first_key > page * SSLM_PAGE_TOKENS ? at->first_key % SSLM_PAGE_TOKENS : 0;
+}
+
+static int32_t last_token(const query_place *at, int32_t page)
+{
+    int32_t rest = at->last_key + 1 - page * SSLM_PAGE_TOKENS;
+    return rest < SSLM_PAGE_TOKENS ? rest : SSLM_PAGE_TOKENS;
+}
+
+/* Steps 1 and 2: write the scores of all visible keys; return the largest. */
+static int32_t score_keys(const query_place *at, const int16_t *query, int32_t query_exponent)
+{
+    int32_t keys = at->job->op->state;
+    int32_t shift = at->job->op->heads.score_shift - query_exponent;
+    int32_t first_page = at->first_key / SSLM_PAGE_TOKENS;
+    int64_t sums[SSLM_PAGE_TOKENS];
+    int32_t largest = -INT32_MAX;
+    for (int32_t page = first_page; page <= at->last_key / SSLM_PAGE_TOKENS; page++) {
+        int32_t first = first_token(at, page), last = last_token(at, page);
+        int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - first_page);
+        const uint8_t *exponents = page_exponents(at, keys, page);
+        TIERED(sslm_dot_keys)(query, page_codes(at, keys, page), at->head_dim, first, last, sums);
+        for (int32_t token = first; token < last; token++) {
+            int32_t score = (int32_t)clamp32(scale_shift(sums[token], shift - exponents[token]));
+            scores[token] = score;
+            largest = score > largest ? score : largest;
+        }
+    }
+    return largest;
+}
+
+/* The largest exponent of tokens first … last - 1 of a page. */
+static int32_t largest_exponent(const uint8_t *exponents, int32_t first, int32_t last)
+{
+    uint8_t largest = 0;
+    for (int32_t token = first; token < last; token++)
+        largest = exponents[token] > largest ? exponents[token] : largest;
+    return largest;
+}
+
+/* Steps 3 to 5 for one page: add its part to the sums. */
+static void weigh_page(const query_place *at, int32_t page, int32_t largest, weighted_sum *total)
+{
+    const int32_t *nodes = at->job->program->pow2_nodes;
+    int32_t values = at->job->op->values;
+    int32_t first = first_token(at, page), last = last_token(at, page);
+    const int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - at->first_key / SSLM_PAGE_TOKENS);
+    const uint8_t *exponents = page_exponents(at, values, page);
+    int32_t block_largest = scores[first];
+    for (int32_t token = first; token < last; token++)
+        block_largest = scores[token] > block_largest ? scores[token] : block_largest;
+    uint32_t whole = ((uint32_t)largest - (uint32_t)block_largest) >> 16;
+    int32_t exponent = largest_exponent(exponents, first, last);
+    uint32_t weights[SSLM_PAGE_TOKENS] = {0};
+    uint32_t denominator = 0;
+    for (int32_t token = first; token < last; token++) {
+        uint32_t t = (uint32_t)largest - (uint32_t)scores[token] - (whole << 16);
+        /* From 22 on every power is zero; the cut keeps the sum below from wrapping. */
+        t = t < (22u << 16) ? t : 22u << 16;
+        denominator += pow2neg(nodes, t);
+        weights[token] = pow2neg(nodes, t + ((uint32_t)(exponent - exponents[token]) << 16));
+    }
+    total->denominator += rshift_round((int64_t)denominator << 7, (int32_t)whole);
+    int32_t shift = (int32_t)whole + total->exponent - exponent;
+    if (shift > 62) return;
+    int64_t sums[SSLM_HEAD_DIM_MAX];
+    TIERED(sslm_weigh_values)(weights, page_codes(at, values, page), at->head_dim, first / 2, (last + 1) / 2, sums);
+    for (int32_t d = 0; d < at->head_dim; d++) total->numerators[d] += rshift_round(sums[d] * 128, shift);
+}
+
+/* Steps 6 and 7. Returns how many outputs had to be clamped. */
+static uint64_t divide(const weighted_sum *total, int32_t head_dim, int32_t *out)
+{
+    int32_t bits = bit_length((uint64_t)total->denominator);
+    uint64_t divisor = (uint64_t)scale_shift(total->denominator, bits - 31);
+    int64_t reciprocal = (int64_t)div_round(UINT64_C(1) << 60, divisor);
+    uint64_t saturated = 0;
+    for (int32_t d = 0; d < head_dim; d++) {
+        int64_t numerator = rshift_round(total->numerators[d], bits - 16);
+        int64_t value = scale_shift(rshift_round(numerator * reciprocal, 31), 14 - total->exponent);
+        int64_t kept = clamp32(value);
+        saturated += kept != value;
+        out[d] = (int32_t)kept;
+    }
+    return saturated;
+}
+
+static uint64_t attend(const query_place *at, const int32_t *x, int32_t *out)
+{
+    int16_t query[SSLM_HEAD_DIM_MAX];
+    int32_t query_exponent = block_exponent_int32(x, at->head_dim);
+    for (int32_t d = 0; d < at->head_dim; d++) query[d] = (int16_t)rshift_round(x[d], query_exponent);
+    int32_t largest = score_keys(at, query, query_exponent);
+    int32_t first_page = at->first_key / SSLM_PAGE_TOKENS, last_page = at->last_key / SSLM_PAGE_TOKENS;
+    weighted_sum total = {.denominator = 0, .exponent = 0};
+    for (int32_t page = first_page; page <= last_page; page++) {
+        const uint8_t *exponents = page_exponents(at, at->job->op->values, page);
+        int32_t exponent = largest_exponent(exponents, first_token(at, page), last_token(at, page));
+        total.exponent = exponent > total.exponent ? exponent : total.exponent;
+    }
+    for (int32_t page = first_page; page <= last_page; page++) weigh_page(at, page, largest, &total);
+    return divide(&total, at->head_dim, out);
+}
+
+void TIERED(sslm_attention)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
+{
+    const sslm_heads *heads = &job->op->heads;
+    const sslm_state *keys = &job->program->states[job->op->state];
+    uint64_t *saturated = site_counts(job, thread);
+    int32_t group = heads->head_count / keys->head_count;
+    for (int32_t item = first; item < last; item++) {
+        int32_t row = item / heads->head_count, head = item % heads->head_count;
+        int32_t position = job->rows[row].position;
+        int32_t hidden = heads->window == 0 ? 0 : position + 1 - heads->window;
+        query_place at = {
+            .job = job,
+            .span = job->rows[row].span,
+            .kv_head = (size_t)(head / group),
+            .head_dim = keys->head_dim,
+            .first_key = hidden > 0 ? hidden : 0,
+            .last_key = position,
+            .scores = thread->scores,
+        };
+        int32_t start = head * keys->head_dim;
+        saturated[row] += attend(&at, int32_row(&job->source, row) + start, int32_row(&job->out, row) + start);
+    }
+}

@@ -1,0 +1,61 @@
+/* linear: docs/arithmetic.md 3.4. */
+#include "arithmetic.h"
+#include "ops.h"
+
+/* Beyond this a value saturates whatever its left shift, bias and previous value are, and up to it a left
+ * shift of 24 stays within 64 bits. */
+#define LEFT_SHIFT_MAX (INT64_C(1) << 36)
+
+static int64_t shift_sum(int64_t product, int32_t shift)
+{
+    if (shift >= 0) return rshift_round(product, shift);
+    if (product > LEFT_SHIFT_MAX) product = LEFT_SHIFT_MAX;
+    if (product < -LEFT_SHIFT_MAX) product = -LEFT_SHIFT_MAX;
+    return scale_shift(product, shift);
+}
+
+/* The 16 outputs of one panel for one row. y is overwritten, after it was read if addends say so. */
+static uint64_t finish_row(const sslm_op *op, const int64_t *sums, int32_t first_row, int32_t count,
+                           int32_t shift, int32_t *y)
+{
+    const int32_t *mantissas = op->matrix.mantissas + first_row;
+    int64_t values[SSLM_PANEL_ROWS];
+    if (shift >= 0 && shift <= 62) {
+        int64_t half = (INT64_C(1) << shift) >> 1;
+        for (int32_t n = 0; n < count; n++) values[n] = (sums[n] * mantissas[n] + half) >> shift;
+    } else {
+        for (int32_t n = 0; n < count; n++) values[n] = shift_sum(sums[n] * mantissas[n], shift);
+    }
+    if (op->matrix.bias != NULL)
+        for (int32_t n = 0; n < count; n++) values[n] += op->matrix.bias[first_row + n];
+    if (op->accumulates)
+        for (int32_t n = 0; n < count; n++) values[n] += y[n];
+    uint64_t saturated = 0;
+    for (int32_t n = 0; n < count; n++) {
+        int64_t kept = clamp32(values[n]);
+        saturated += kept != values[n];
+        y[n] = (int32_t)kept;
+    }
+    return saturated;
+}
+
+void TIERED(sslm_linear)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
+{
+    const sslm_matrix *matrix = &job->op->matrix;
+    uint64_t *saturated = site_counts(job, thread);
+    for (int32_t panel = first; panel < last; panel++) {
+        const int8_t *codes = matrix->panels + (size_t)panel * panel_size_bytes(matrix);
+        TIERED(sslm_dot_panel)(codes, matrix->in_features, &job->source, job->every, job->row_count, thread->tile_sums);
+        int32_t first_row = panel * SSLM_PANEL_ROWS;
+        int32_t rest = matrix->out_features - first_row;
+        for (int32_t row = 0; row < job->row_count; row++) {
+            const int64_t *sums = thread->tile_sums + SSLM_PANEL_ROWS * (size_t)row;
+            int32_t *y = int32_row(&job->out, row) + first_row;
+            int32_t shift = matrix->exponent - code_row(&job->source, row)->exponent;
+            if (rest >= SSLM_PANEL_ROWS)
+                saturated[row] += finish_row(job->op, sums, first_row, SSLM_PANEL_ROWS, shift, y);
+            else
+                saturated[row] += finish_row(job->op, sums, first_row, rest, shift, y);
+        }
+    }
+}

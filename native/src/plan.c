@@ -1,0 +1,146 @@
+/* Laying a plan out in the caller's memory, opening it and closing it. */
+#include "plan.h"
+
+#include <string.h>
+
+#include "cpu.h"
+
+/* Hands out aligned parts of a block, or only counts them where base is NULL. */
+typedef struct {
+    uint8_t *base;
+    size_t used;
+} block;
+
+static void *take(block *from, size_t count, size_t size_bytes)
+{
+    uint8_t *part = from->base == NULL ? NULL : from->base + from->used;
+    from->used += (count * size_bytes + SSLM_ALIGNMENT - 1) / SSLM_ALIGNMENT * SSLM_ALIGNMENT;
+    return part;
+}
+
+static size_t row_size(const sslm_buffer *buffer)
+{
+    switch (buffer->kind) {
+    case SSLM_BUFFER_INT32:
+        return 4 * padded_width(buffer->width);
+    case SSLM_BUFFER_CODES:
+        return code_row_size(buffer->width);
+    default:
+        return 0;
+    }
+}
+
+static sslm_rows take_rows(block *from, size_t row_count, size_t stride_bytes, int32_t width)
+{
+    return (sslm_rows){.base = take(from, row_count, stride_bytes), .stride_bytes = stride_bytes, .width = width};
+}
+
+/* Fill in what a plan points to, behind the plan itself. The same walk sizes it and sets it up, so that
+ * the two cannot disagree. */
+static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
+{
+    int is_counting = from->base == NULL;
+    size_t rows = (size_t)program->row_count_max, threads = (size_t)program->thread_count;
+    size_t positions = ((size_t)program->context_tokens + SSLM_PAGE_TOKENS - 1) / SSLM_PAGE_TOKENS * SSLM_PAGE_TOKENS;
+    size_t widest = 0;
+    plan->buffers = take(from, (size_t)program->buffer_count, sizeof *plan->buffers);
+    for (int32_t i = 0; i < program->buffer_count; i++) {
+        const sslm_buffer *buffer = &program->buffers[i];
+        sslm_rows taken = take_rows(from, rows, row_size(buffer), buffer->width);
+        if (!is_counting) plan->buffers[i] = taken;
+        if (buffer->kind != SSLM_BUFFER_OUTSIDE && padded_width(buffer->width) > widest)
+            widest = padded_width(buffer->width);
+    }
+    plan->history = take_rows(from, rows, program->fixed_size_bytes, (int32_t)(program->fixed_size_bytes / 4));
+    plan->rows = take(from, rows, sizeof *plan->rows);
+    plan->every = take(from, rows, sizeof *plan->every);
+    plan->picked = take(from, rows, sizeof *plan->picked);
+    plan->workers = take(from, threads, sizeof *plan->workers);
+    plan->threads = take(from, threads, sizeof *plan->threads);
+    for (size_t i = 0; i < threads; i++) {
+        sslm_thread thread = {
+            .tile_sums = take(from, rows * SSLM_PANEL_ROWS, sizeof(int64_t)),
+            .values = take(from, widest, sizeof(int32_t)),
+            .scores = take(from, positions, sizeof(int32_t)),
+            .saturated = take(from, SSLM_SITE_COUNT * rows, sizeof(uint64_t)),
+        };
+        if (!is_counting) plan->threads[i] = thread;
+    }
+}
+
+static const sslm_kernel_table *tier_table(int32_t tier)
+{
+    switch (tier) {
+#ifdef SSLM_X86
+    case SSLM_TIER_AVX2:
+        return &sslm_kernels_avx2;
+    case SSLM_TIER_AVX512VNNI:
+        return &sslm_kernels_avx512vnni;
+#endif
+    case SSLM_TIER_SCALAR:
+        return &sslm_kernels_scalar;
+    default:
+        return NULL;
+    }
+}
+
+uint32_t sslm_native_abi(void)
+{
+    return SSLM_NATIVE_ABI;
+}
+
+uint32_t sslm_native_cpu_features(void)
+{
+    return sslm_cpu_features();
+}
+
+int32_t sslm_native_tier_available(int32_t tier)
+{
+    return tier_table(tier) != NULL && sslm_tier_runs(tier, sslm_cpu_features());
+}
+
+uint64_t sslm_native_plan_size(const sslm_program *program)
+{
+    sslm_plan counted;
+    block counting = {.base = NULL, .used = 0};
+    take(&counting, 1, sizeof counted);
+    lay_out(program, &counting, &counted);
+    return counting.used;
+}
+
+int32_t sslm_native_plan_open(const sslm_program *program, void *memory, uint64_t size_bytes, sslm_plan **opened)
+{
+    if (!sslm_native_tier_available(program->tier)) return SSLM_BAD_TIER;
+    if ((uintptr_t)memory % SSLM_ALIGNMENT != 0 || size_bytes < sslm_native_plan_size(program)) return SSLM_BAD_MEMORY;
+    if (program->thread_count < 1 || program->thread_count > SSLM_THREAD_COUNT_MAX) return SSLM_NO_THREAD;
+    /* Padding of code rows is never written: it must be zero from the start. */
+    memset(memory, 0, size_bytes);
+    block whole = {.base = memory, .used = 0};
+    sslm_plan *plan = take(&whole, 1, sizeof *plan);
+    lay_out(program, &whole, plan);
+    plan->size_bytes = whole.used;
+    plan->program = program;
+    plan->table = tier_table(program->tier);
+    /* The scalar tier is the one that takes nothing from the CPU, its digests included. */
+    plan->mix = sslm_sha256_best_mix(program->tier == SSLM_TIER_SCALAR ? 0 : sslm_cpu_features());
+    for (int32_t i = 0; i < program->row_count_max; i++) plan->every[i] = i;
+    atomic_flag_clear(&plan->is_running);
+    if (sslm_pool_start(&plan->pool, plan->workers, program->thread_count) != 0) return SSLM_NO_THREAD;
+    *opened = plan;
+    return SSLM_OK;
+}
+
+int32_t sslm_native_plan_close(sslm_plan *plan)
+{
+    if (atomic_flag_test_and_set(&plan->is_running)) return SSLM_BUSY;
+    sslm_pool_stop(&plan->pool);
+    return SSLM_OK;
+}
+
+void sslm_native_sha256(const uint8_t *data, uint64_t size_bytes, int32_t portable, uint8_t *digest)
+{
+    sslm_sha256 hash;
+    sslm_sha256_start(&hash, sslm_sha256_best_mix(portable ? 0 : sslm_cpu_features()));
+    sslm_sha256_add(&hash, data, size_bytes);
+    sslm_sha256_finish(&hash, digest);
+}

@@ -1,0 +1,35 @@
+/* A plan: a program, and the memory that its runs need. */
+#ifndef SSLM_PLAN_H
+#define SSLM_PLAN_H
+
+#include "kernels.h"
+#include "sha256.h"
+#include "threads.h"
+
+struct sslm_plan {
+    sslm_pool pool;
+    const sslm_program *program;
+    const sslm_kernel_table *table;
+    sslm_sha256_mix mix;
+    sslm_rows *buffers;          /* [buffer_count] */
+    sslm_rows history;           /* fixed states after every row of a run */
+    sslm_row *rows;              /* [row_count_max] */
+    int32_t *every;              /* [row_count_max]: 0, 1, 2, … */
+    int32_t *picked;             /* [row_count_max] */
+    sslm_thread *threads;        /* [thread_count] */
+    sslm_worker *workers;        /* [thread_count] */
+    size_t size_bytes;
+    int32_t row_count;           /* of the run that is going on */
+    int32_t picked_count;
+    atomic_flag is_running;
+};
+
+/* Digests of a segment: docs/arithmetic.md, section 4. Items are rows. */
+typedef struct {
+    const sslm_plan *plan;
+    int32_t segment;
+} sslm_digest_job;
+
+void sslm_digest_rows(const void *digest_job, int32_t first, int32_t last, int32_t thread);
+
+#endif

@@ -1,0 +1,1 @@
+"""Ways to run a program: ``reference`` is the definition, ``native`` is quick, both give the same bits."""

@@ -1,0 +1,65 @@
+"""The backend that compiles programs for the C kernels."""
+
+from sslm.backends.native.lowering import Lowering
+from sslm.backends.native.plan import NativePlan
+from sslm.errors.program import OpShapeError, TierUnavailableError
+from sslm.limits import CONTEXT_TOKENS_MAX, THREAD_COUNT_MAX
+from sslm.native_library import available_tiers, best_tier, load_library
+from sslm.program.program import Program
+from sslm.program.tensors import Tensors
+
+
+class NativeBackend:
+    """Runs programs with C kernels.
+
+    Args:
+        tier: A name of :data:`sslm.native_library.TIERS`, or ``auto`` for the fastest.
+        threads: Threads of each plan, the caller's included; with 1 none is started.
+
+    Raises:
+        TierUnavailableError: If the tier is unknown, or this machine cannot run it.
+        OpShapeError: If the number of threads is out of range.
+    """
+
+    def __init__(self, tier: str = "auto", threads: int = 1) -> None:
+        self._library = load_library()
+        usable = available_tiers()
+        if tier not in ("auto", *usable):
+            raise TierUnavailableError(tier, ", ".join(usable))
+        if not 1 <= threads <= THREAD_COUNT_MAX:
+            raise OpShapeError("NativeBackend", "threads", str(threads), f"1 to {THREAD_COUNT_MAX}")
+        self._tier = best_tier() if tier == "auto" else tier
+        self._threads = threads
+
+    @property
+    def name(self) -> str:
+        """``native``."""
+        return "native"
+
+    @property
+    def tier(self) -> str:
+        """The CPU tier in use."""
+        return self._tier
+
+    def compile(
+        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+    ) -> NativePlan:
+        """Bind a program to its tensors; see :meth:`sslm.program.plan.Backend.compile`.
+
+        Raises:
+            PlanMemoryError: If there is no memory for the plan.
+            ThreadStartError: If the system does not start its threads.
+        """
+        longest = min(program.max_position_embeddings, CONTEXT_TOKENS_MAX)
+        if not 1 <= context_tokens <= longest:
+            raise OpShapeError("compile", "context_tokens", str(context_tokens), f"1 to {longest}")
+        if row_count_max < 1:
+            raise OpShapeError("compile", "row_count_max", str(row_count_max), "at least 1")
+        lowering = Lowering(self._library, program, tensors)
+        lowering.bind(
+            tier=self._tier,
+            threads=self._threads,
+            row_count_max=row_count_max,
+            context_tokens=context_tokens,
+        )
+        return NativePlan(self._library, program, lowering)

@@ -1,0 +1,140 @@
+"""A program compiled for the C kernels."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from sslm.backends.native.lowering import Lowering
+from sslm.backends.native.spans import SpanLowering
+from sslm.errors.native import (
+    ForkedPlanError,
+    PlanBusyError,
+    PlanClosedError,
+    PlanMemoryError,
+    ThreadStartError,
+)
+from sslm.errors.base import SslmError
+from sslm.errors.program import OpShapeError, SegmentRangeError
+from sslm.native_library import NativeLibrary
+from sslm.program.plan import Span
+from sslm.program.program import Program
+
+_ALIGNMENT_BYTES = 64
+
+
+class NativePlan:
+    """Runs a program; one run at a time.
+
+    Args:
+        library: The loaded library.
+        program: What the lowering was made from.
+        lowering: The program's structs, bound to a tier, to threads and to sizes.
+
+    Raises:
+        PlanMemoryError: If there is no memory for it.
+        ThreadStartError: If the system does not start its threads.
+    """
+
+    def __init__(self, library: NativeLibrary, program: Program, lowering: Lowering) -> None:
+        self._library = library
+        self._program = program
+        self._lowering = lowering
+        self._spans = SpanLowering(library, program)
+        self._process = os.getpid()
+        self._threads = int(lowering.struct.thread_count)
+        self._size_bytes = int(library.lib.sslm_native_plan_size(lowering.struct))
+        self._memory = self._allocate()
+        self._handle = self._open()
+
+    @property
+    def program(self) -> Program:
+        """The program that was compiled."""
+        return self._program
+
+    @property
+    def scratch_size_bytes(self) -> int:
+        """Memory that the plan holds for itself, weights not included."""
+        return self._size_bytes
+
+    def run(self, first: int, last: int, spans: Sequence[Span]) -> None:
+        """Run segments first … last - 1 over the rows of all spans, in one foreign call.
+
+        Raises:
+            SegmentRangeError: If first … last is not a range of segments.
+            OpShapeError: If a span's buffers, rows, ids, positions or pages do not fit the plan.
+            PlanBusyError: If another thread is running this plan.
+            PlanClosedError: If the plan is closed.
+            ForkedPlanError: If the plan's threads are in another process.
+        """
+        count = len(self._program.segments)
+        if not 0 <= first <= last <= count:
+            raise SegmentRangeError(first, last, count)
+        handle = self._usable_handle()
+        array, alive = self._spans.lower(spans)
+        run = self._library.ffi.new("sslm_run *")
+        run.spans, run.span_count = array, len(spans)
+        run.first_segment, run.last_segment = first, last
+        status = self._library.lib.sslm_native_plan_run(handle, run)
+        alive.clear()
+        if status != self._library.lib.SSLM_OK:
+            raise self._run_error(status, run, spans)
+
+    def close(self) -> None:
+        """Join the threads and release the memory. Closing twice is no error.
+
+        Raises:
+            PlanBusyError: If another thread is running this plan.
+        """
+        if self._handle is None:
+            return
+        # After a fork the threads are not here to be joined; the memory is this process's own copy.
+        is_owner = self._threads == 1 or os.getpid() == self._process
+        lib = self._library.lib
+        if is_owner and lib.sslm_native_plan_close(self._handle) != lib.SSLM_OK:
+            raise PlanBusyError
+        self._handle = self._memory = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+    def _allocate(self) -> Any:
+        allocate = self._library.ffi.new_allocator(should_clear_after_alloc=False)
+        try:
+            return allocate("uint8_t[]", self._size_bytes + _ALIGNMENT_BYTES)
+        except MemoryError as error:
+            raise PlanMemoryError(self._size_bytes) from error
+
+    def _open(self) -> Any:
+        ffi, lib = self._library.ffi, self._library.lib
+        address = int(ffi.cast("uintptr_t", self._memory))
+        memory = self._memory + -address % _ALIGNMENT_BYTES
+        opened = ffi.new("sslm_plan **")
+        status = lib.sslm_native_plan_open(
+            self._lowering.struct, memory, self._size_bytes, opened
+        )
+        if status != lib.SSLM_OK:
+            raise ThreadStartError(self._threads)
+        return opened[0]
+
+    def _usable_handle(self) -> Any:
+        if self._handle is None:
+            raise PlanClosedError
+        if self._threads > 1 and os.getpid() != self._process:
+            raise ForkedPlanError(self._threads - 1, self._process, os.getpid())
+        return self._handle
+
+    def _run_error(self, status: int, run: Any, spans: Sequence[Span]) -> SslmError:
+        lib, value = self._library.lib, int(run.bad_value)
+        if status == lib.SSLM_BUSY:
+            return PlanBusyError()
+        where = "the run" if run.bad_span < 0 else f"span {run.bad_span}"
+        struct = self._lowering.struct
+        reasons = {
+            lib.SSLM_BAD_ROWS: ("rows", f"1 to 64, together {struct.row_count_max}"),
+            lib.SSLM_BAD_TOKEN: ("a token id", f"below {struct.vocab_size}"),
+            lib.SSLM_BAD_POSITION: ("its first position", f"rows below {struct.context_tokens}"),
+            lib.SSLM_BAD_PAGE: ("page", "an entry of the page table within the pool"),
+        }
+        what, expected = reasons[status]
+        return OpShapeError(where, what, str(value), expected)

@@ -1,0 +1,75 @@
+"""What can go wrong between Python and the native library."""
+
+from sslm.errors.base import ResourceError, StateError
+from sslm.errors.status import Status
+
+
+class PlanBusyError(StateError):
+    """A plan was asked to run or to close while another thread runs it."""
+
+    status = Status.PLAN_BUSY
+    message = "this plan is running in another thread; compile one plan for each thread"
+
+
+class PlanClosedError(StateError):
+    """A plan was asked to run after it was closed."""
+
+    status = Status.PLAN_CLOSED
+    message = "this plan is closed; compile the program again"
+
+
+class ForkedPlanError(StateError):
+    """A plan with threads came into this process by a fork, which copies no threads."""
+
+    status = Status.PLAN_FORKED
+    message = (
+        "this plan's {threads} threads belong to process {owner}, this is process {process}: "
+        "compile the program again after the fork"
+    )
+    threads: int
+    owner: int
+    process: int
+
+
+class NativeLibraryMissingError(ResourceError):
+    """The package was installed without its shared library."""
+
+    status = Status.NATIVE_LIBRARY_MISSING
+    message = "{name} is in none of {folders}; install the package with pip, which builds it"
+    name: str
+    folders: tuple[str, ...]
+
+
+class NativeLibraryLoadError(ResourceError):
+    """The system refused to load the shared library."""
+
+    status = Status.NATIVE_LIBRARY_LOAD
+    message = "{path} cannot be loaded: {reason}; was it built for another machine?"
+    path: str
+    reason: str
+
+
+class NativeLibraryAbiError(ResourceError):
+    """The shared library is of another version of the package."""
+
+    status = Status.NATIVE_LIBRARY_ABI
+    message = "{path} has interface {found}, expected {expected}; install the package again"
+    path: str
+    found: int
+    expected: int
+
+
+class ThreadStartError(ResourceError):
+    """The system did not start the threads that a plan was to have."""
+
+    status = Status.THREAD_START
+    message = "the system did not start {threads} threads; ask for fewer"
+    threads: int
+
+
+class PlanMemoryError(ResourceError):
+    """There is no memory for what a plan holds."""
+
+    status = Status.PLAN_MEMORY
+    message = "no memory for a plan of {size_bytes} bytes; ask for fewer rows or a shorter context"
+    size_bytes: int

@@ -1,0 +1,94 @@
+"""The C library's handle: its prototypes, and the CPU tiers that run on this machine."""
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from cffi import FFI
+
+from sslm.errors.native import (
+    NativeLibraryAbiError,
+    NativeLibraryLoadError,
+    NativeLibraryMissingError,
+)
+
+TIERS: Final = ("scalar", "avx2", "avx512vnni")
+"""Names of all tiers, slowest first; an index is the number that the library uses."""
+
+_FEATURES: Final = ("avx2", "avx512", "avx512vnni", "sha")
+_SUFFIXES: Final = {"darwin": ".dylib", "win32": ".dll"}
+_HEADER_NAME: Final = "_native.h"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLibrary:
+    """The loaded library.
+
+    Args:
+        ffi: The cffi instance that knows the structs.
+        lib: The functions and constants.
+        path: Where the library was found.
+    """
+
+    ffi: Any
+    lib: Any
+    path: Path
+
+
+def _find_library() -> Path:
+    name = "_native" + _SUFFIXES.get(sys.platform, ".so")
+    # An editable installation has its sources and what was built from them in two folders.
+    folders = [Path(folder) for folder in sys.modules["sslm"].__path__]
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    raise NativeLibraryMissingError(name, tuple(str(folder) for folder in folders))
+
+
+def _declarations(header: Path) -> str:
+    text = header.read_text(encoding="utf-8")
+    return text.partition("/* cdef begin */")[2].partition("/* cdef end */")[0]
+
+
+@cache
+def load_library() -> NativeLibrary:
+    """Load the shared library, once.
+
+    Raises:
+        NativeLibraryMissingError: If it is not beside the package's modules.
+        NativeLibraryLoadError: If the system refuses it.
+        NativeLibraryAbiError: If it was built from another version.
+    """
+    path = _find_library()
+    header = path.with_name(_HEADER_NAME)
+    if not header.is_file():
+        raise NativeLibraryMissingError(_HEADER_NAME, (str(path.parent),))
+    ffi = FFI()
+    ffi.cdef(_declarations(header))
+    try:
+        lib = ffi.dlopen(str(path))
+        found = int(lib.sslm_native_abi())
+    except (OSError, AttributeError) as error:
+        raise NativeLibraryLoadError(str(path), str(error)) from error
+    if found != lib.SSLM_NATIVE_ABI:
+        raise NativeLibraryAbiError(str(path), found, lib.SSLM_NATIVE_ABI)
+    return NativeLibrary(ffi, lib, path)
+
+
+def cpu_features() -> tuple[str, ...]:
+    """Return the CPU features that matter here, those that the operating system supports too."""
+    bits = load_library().lib.sslm_native_cpu_features()
+    return tuple(name for index, name in enumerate(_FEATURES) if bits >> index & 1)
+
+
+def available_tiers() -> tuple[str, ...]:
+    """Return the names of the tiers that run on this machine, slowest first."""
+    lib = load_library().lib
+    return tuple(name for index, name in enumerate(TIERS) if lib.sslm_native_tier_available(index))
+
+
+def best_tier() -> str:
+    """Return the fastest tier of this machine."""
+    return available_tiers()[-1]

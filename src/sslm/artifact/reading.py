@@ -42,13 +42,14 @@ def read_artifact(path: str | os.PathLike[str], *, mmap: bool = True) -> Artifac
     """
     file: FileBytes = MappedFile(path) if mmap else CopiedFile(path)
     try:
-        return _read(file)
+        return artifact_from(file)
     except BaseException:
         file.close()
         raise
 
 
-def _read(file: FileBytes) -> Artifact:
+def artifact_from(file: FileBytes) -> Artifact:
+    """Do as :func:`read_artifact` does with the bytes of a file; they stay open on an error."""
     sections = read_container(file.view)
     head = decode_config(sections[SectionType.CONFIG].data)
     vocabulary_section = sections[SectionType.TOKENIZER]

@@ -281,6 +281,26 @@ class TensorNameError(ArtifactError):
     name: str
 
 
+class TensorNameSizeError(ArtifactError):
+    """A tensor's name is too long."""
+
+    status = Status.SSLM_TENSOR_NAME_SIZE
+    message = "the name of tensor {index} has {size_bytes} bytes, at most {at_most} are accepted"
+    index: int
+    size_bytes: int
+    at_most: int
+
+
+class TensorExponentError(ArtifactError):
+    """A tensor's exponent is too large or too small to make sense."""
+
+    status = Status.SSLM_TENSOR_EXPONENT
+    message = "tensor {name!r} has the exponent {found}, it must be from -{bound} to {bound}"
+    name: str
+    found: int
+    bound: int
+
+
 class TensorOrderError(ArtifactError):
     """The tensors are not sorted by name, or two have the same name."""
 
@@ -401,6 +421,15 @@ class TokenizerFlagsError(ArtifactError):
     message = "the tokenizer's flags are {found:#x}; only those in {known:#x} have a meaning"
     found: int
     known: int
+
+
+class TokenSizesError(ArtifactError):
+    """The tokens' sizes do not add up to the size of their text."""
+
+    status = Status.SSLM_TOKEN_SIZES
+    message = "the tokens take {stated} characters by their sizes, their text has {found}"
+    stated: int
+    found: int
 
 
 # What the sections say about one another.

@@ -42,6 +42,8 @@ HASH_SIZE_BYTES: Final = 32
 DTYPE_RAW: Final = 0
 """The one element type in use: bytes, whose structure the section's own chapter gives."""
 
+_HASH_CHUNK_SIZE_BYTES: Final = 1 << 16
+
 _HEADER: Final = struct.Struct("<4sIIIIIQ32s")
 _ROW: Final = struct.Struct("<IIQQQII")
 
@@ -191,8 +193,7 @@ def read_container(view: memoryview) -> Mapping[SectionType, Section]:
         data = reader.claim(
             place.type.name, offset_bytes=place.offset_bytes, size_bytes=place.size_bytes
         )
-        digest = hashlib.sha256(data).digest()
-        sections[place.type] = Section(place=place, data=data, sha256=digest)
+        sections[place.type] = Section(place=place, data=data, sha256=_sha256(data))
     head_size = HEADER_SIZE_BYTES + ROW_SIZE_BYTES * section_count
     head = bytearray(reader.claim("header and table", offset_bytes=0, size_bytes=head_size))
     head[HASH_OFFSET_BYTES:HEADER_SIZE_BYTES] = bytes(HASH_SIZE_BYTES)
@@ -224,6 +225,18 @@ def _header(section_count: int, file_size_bytes: int, content_hash: bytes) -> by
         file_size_bytes,
         content_hash,
     )
+
+
+def _sha256(data: memoryview) -> bytes:
+    """Hash bytes that come straight from memory.
+
+    The copies of a few pages stay in the processor's cache. The hash waits for each line of memory
+    where a copy fetches ahead: hashing the copies takes two thirds of the time.
+    """
+    digest = hashlib.sha256()
+    for start in range(0, data.nbytes, _HASH_CHUNK_SIZE_BYTES):
+        digest.update(bytes(data[start : start + _HASH_CHUNK_SIZE_BYTES]))
+    return digest.digest()
 
 
 def _content_hash(head: bytes | bytearray, section_digests: list[bytes]) -> bytes:

@@ -9,14 +9,16 @@ from typing import Final
 from sslm import limits
 from sslm.errors.artifact import (
     SslmReservedError,
+    TensorExponentError,
     TensorExtentError,
     TensorNameError,
+    TensorNameSizeError,
     TensorOrderError,
     TensorPlaceError,
     TensorRankError,
     WeightsSizeError,
 )
-from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
+from sslm.formats.bounded_reader import U32_MAX, BoundedReader
 
 RANK_MAX: Final = 4
 TENSOR_ALIGNMENT_BYTES: Final = 256
@@ -36,7 +38,7 @@ class TensorRecord:
         shape: One to four extents, outermost first, each at least 1.
         exponent: Binary exponent of all elements.
         offset_bytes: Of the first byte in the section of the weights.
-        size_bytes: At least 1, padding of panels included.
+        size_bytes: Padding of panels included.
     """
 
     name: str
@@ -91,23 +93,14 @@ def read_manifest(
     reserved = reader.u32("reserved field of the manifest", at_most=U32_MAX)
     if reserved:
         raise SslmReservedError("reserved field of the manifest", base_offset_bytes + 4, reserved)
-    rows_offset = reader.position
-    reader.take("tensor rows", size_bytes=_ROW.size * count)
+    rows = reader.take("tensor rows", size_bytes=_ROW.size * count)
     records: list[TensorRecord] = []
     end = 0
-    for index in range(count):
-        row = reader.sub_reader(
-            f"tensor row {index}",
-            offset_bytes=rows_offset + _ROW.size * index,
-            size_bytes=_ROW.size,
-        )
-        name_size = row.u32(
-            "size of a tensor's name", at_most=limits.SSLM_TENSOR_NAME_SIZE_BYTES_MAX
-        )
-        name = _read_name(reader, index, name_size)
+    for index, row in enumerate(_ROW.iter_unpack(rows)):
+        name = _read_name(reader, index, row[0])
         if records and name <= records[-1].name:
             raise TensorOrderError(name, records[-1].name)
-        record = _read_row(row, name)
+        record = _record_of(name, row)
         expected = -(-end // TENSOR_ALIGNMENT_BYTES) * TENSOR_ALIGNMENT_BYTES
         if record.offset_bytes != expected:
             raise TensorPlaceError(name, record.offset_bytes, expected)
@@ -120,6 +113,8 @@ def read_manifest(
 
 
 def _read_name(reader: BoundedReader, index: int, size_bytes: int) -> str:
+    if size_bytes > limits.SSLM_TENSOR_NAME_SIZE_BYTES_MAX:
+        raise TensorNameSizeError(index, size_bytes, limits.SSLM_TENSOR_NAME_SIZE_BYTES_MAX)
     raw = bytes(reader.take(f"name of tensor {index}", size_bytes=size_bytes))
     name = raw.decode("ascii", errors="backslashreplace")
     if not _NAME.fullmatch(name):
@@ -127,21 +122,20 @@ def _read_name(reader: BoundedReader, index: int, size_bytes: int) -> str:
     return name
 
 
-def _read_row(row: BoundedReader, name: str) -> TensorRecord:
-    encoding = row.u32("tensor encoding", at_most=U32_MAX)
-    rank = row.u32("tensor rank", at_most=U32_MAX)
+def _record_of(name: str, row: tuple[int, ...]) -> TensorRecord:
+    _, encoding, rank, exponent, *extents, offset, size = row
     if not 1 <= rank <= RANK_MAX:
         raise TensorRankError(name, rank, 1, RANK_MAX)
     bound = limits.SSLM_TENSOR_EXPONENT_MAX
-    exponent = row.i32(f"exponent of {name}", at_least=-bound, at_most=bound)
-    extents = tuple(row.u32("tensor extent", at_most=U32_MAX) for _ in range(RANK_MAX))
+    if not -bound <= exponent <= bound:
+        raise TensorExponentError(name, exponent, bound)
     if 0 in extents[:rank] or any(extents[rank:]):
-        raise TensorExtentError(name, extents, rank)
+        raise TensorExtentError(name, tuple(extents), rank)
     return TensorRecord(
         name=name,
         encoding=encoding,
-        shape=extents[:rank],
+        shape=tuple(extents[:rank]),
         exponent=exponent,
-        offset_bytes=row.u64("tensor offset", at_most=U64_MAX),
-        size_bytes=row.u64("tensor size", at_most=U64_MAX, at_least=1),
+        offset_bytes=offset,
+        size_bytes=size,
     )

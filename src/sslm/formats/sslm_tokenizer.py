@@ -6,8 +6,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from sslm import limits
-from sslm.errors.artifact import TokenizerFlagsError
-from sslm.errors.reading import BadUtf8Error
+from sslm.errors.artifact import TokenizerFlagsError, TokenSizesError
 from sslm.formats.bounded_reader import U32_MAX, BoundedReader
 
 _NONE: Final = U32_MAX
@@ -57,7 +56,6 @@ def encode_tokenizer(record: TokenizerRecord) -> bytes:
         record.unknown_token_id,
         record.padding_token_id,
     )
-    spellings = [spelling.encode("utf-8") for spelling in record.tokens]
     parts = [
         _numbers([len(record.kind)]),
         record.kind.encode("ascii"),
@@ -65,12 +63,12 @@ def encode_tokenizer(record: TokenizerRecord) -> bytes:
         record.pre_tokenizer.encode("ascii"),
         _numbers([flags, *(_NONE if one is None else one for one in named)]),
         _numbers([len(record.end_token_ids), *record.end_token_ids]),
-        _numbers([len(spellings), len(record.scores), len(record.merges)]),
+        _numbers([len(record.tokens), len(record.scores), len(record.merges)]),
         struct.pack(f"<{len(record.scores)}f", *record.scores),
         _numbers([part for pair in record.merges for part in pair]),
         record.token_types,
-        _numbers([len(spelling) for spelling in spellings]),
-        *spellings,
+        _numbers([len(spelling) for spelling in record.tokens]),
+        "".join(record.tokens).encode("utf-8"),
     ]
     return b"".join(parts)
 
@@ -108,7 +106,7 @@ def read_tokenizer(data: memoryview, *, base_offset_bytes: int) -> TokenizerReco
         scores=scores,
         merges=tuple(zip(parts, parts, strict=True)),
         token_types=bytes(reader.take("token types", size_bytes=token_count)),
-        tokens=_take_spellings(reader, token_count, base_offset_bytes),
+        tokens=_take_spellings(reader, token_count),
         ignore_merges=bool(flags & _IGNORE_MERGES),
         bos_token_id=bos,
         eos_token_id=eos,
@@ -139,18 +137,10 @@ def _take_numbers(reader: BoundedReader, name: str, count: int) -> tuple[int, ..
     return struct.unpack(f"<{count}I", reader.take(name, size_bytes=4 * count))
 
 
-def _take_spellings(
-    reader: BoundedReader, token_count: int, base_offset_bytes: int
-) -> tuple[str, ...]:
+def _take_spellings(reader: BoundedReader, token_count: int) -> tuple[str, ...]:
     sizes = _take_numbers(reader, "sizes of the tokens", token_count)
-    start = reader.position + base_offset_bytes
-    text = bytes(reader.take("tokens", size_bytes=sum(sizes)))
-    reader.require_end("the tokens")
-    found: list[str] = []
-    try:
-        for first, last in pairwise(accumulate(sizes, initial=0)):
-            found.append(text[first:last].decode("utf-8"))
-    except UnicodeDecodeError as error:
-        where = start + sum(sizes[: len(found)]) + error.start
-        raise BadUtf8Error(f"token {len(found)}", where, error.reason) from error
-    return tuple(found)
+    text = reader.utf8_of("tokens", size_bytes=reader.remaining_bytes)
+    if sum(sizes) != len(text):
+        raise TokenSizesError(sum(sizes), len(text))
+    ends = pairwise(accumulate(sizes, initial=0))
+    return tuple([text[first:last] for first, last in ends])

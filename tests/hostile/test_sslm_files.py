@@ -1,0 +1,548 @@
+"""Broken ``.sslm`` files: each defect by the name of the error that it must raise."""
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sslm import limits
+from sslm.artifact import Artifact, TensorStream, read_artifact, write_artifact
+from sslm.artifact.reading import artifact_from
+from sslm.errors import artifact as errors
+from sslm.errors import model as model_errors
+from sslm.errors import reading as reading_errors
+from sslm.errors import text as text_errors
+from sslm.errors.base import ArtifactError, SslmError
+from sslm.formats.sslm_container import SectionType
+from tests.unit.artifact import tiny_artifact
+from tests.unit.artifact.tiny_artifact import reseal, sections_of, with_section
+
+ROW = 64
+SECTION_COUNT = 7
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("sound") / "tiny.sslm"
+    write_artifact(path, tiny_artifact.PARTS, TensorStream.of(tiny_artifact.tiny_tensors()))
+    return path.read_bytes()
+
+
+class _MemoryFile:
+    """A file's bytes without the file."""
+
+    def __init__(self, content: bytes) -> None:
+        self.view = memoryview(content)
+
+    def close(self) -> None:
+        self.view.release()
+
+
+def read(content: bytes) -> Artifact:
+    return artifact_from(_MemoryFile(content))
+
+
+def patched(file: bytes, offset: int, layout: str, value: int) -> bytes:
+    """Overwrite one field and seal the file again."""
+    changed = bytearray(file)
+    struct.pack_into(layout, changed, offset, value)
+    return reseal(bytes(changed))
+
+
+def row_of(kind: SectionType) -> int:
+    """Offset of the table's row for a section of the tiny file, which has them all."""
+    return ROW + 40 * sorted(SectionType).index(kind)
+
+
+def test_sound_file_survives_its_own_helpers(sound: bytes) -> None:
+    assert reseal(sound) == sound
+    for kind, content in sections_of(sound).items():
+        assert with_section(sound, kind, content) == sound
+    read(sound)
+
+
+# Header.
+
+HEADER_DEFECTS = [
+    (0, "<I", 0x46554747, errors.NotAnSslmFileError),
+    (4, "<I", 15, errors.SslmVersionError),
+    (4, "<I", 17, errors.SslmVersionError),
+    (8, "<I", 63, errors.SslmHeaderSizeError),
+    (12, "<I", 0, reading_errors.FieldTooSmallError),
+    (12, "<I", 1 << 31, reading_errors.FieldTooLargeError),
+    (12, "<I", 4096, reading_errors.TruncatedFileError),
+    (16, "<I", 1, errors.SslmFlagsError),
+    (16, "<I", 1 << 31, errors.SslmFlagsError),
+    (20, "<I", 1, errors.SslmReservedError),
+    (24, "<Q", 1 << 63, errors.SslmFileSizeError),
+    (24, "<Q", 0, errors.SslmFileSizeError),
+]
+
+
+@pytest.mark.parametrize(("offset", "layout", "value", "error"), HEADER_DEFECTS)
+def test_header_defect(
+    *, sound: bytes, offset: int, layout: str, value: int, error: type[SslmError]
+) -> None:
+    with pytest.raises(error):
+        read(patched(sound, offset, layout, value))
+
+
+def test_empty_file() -> None:
+    with pytest.raises(errors.NotAnSslmFileError):
+        read(b"")
+
+
+def test_stated_hash_is_another(sound: bytes) -> None:
+    with pytest.raises(errors.SslmIntegrityError):
+        read(sound[:32] + bytes(32) + sound[64:])
+
+
+def test_appended_bytes(sound: bytes) -> None:
+    with pytest.raises(errors.SslmFileSizeError):
+        read(sound + b"\0")
+    with pytest.raises(reading_errors.TrailingBytesError):
+        read(patched(sound + b"\0", 24, "<Q", len(sound) + 1))
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    for mmap in (True, False):
+        with pytest.raises(reading_errors.UnreadableFileError):
+            read_artifact(tmp_path / "none.sslm", mmap=mmap)
+        with pytest.raises(reading_errors.UnreadableFileError):
+            read_artifact(tmp_path, mmap=mmap)
+
+
+# Section table.
+
+ROW_DEFECTS = [
+    (SectionType.GOLDEN, 0, "<I", 12, errors.SectionTypeError),
+    (SectionType.GOLDEN, 0, "<I", 1 << 31, errors.SectionTypeError),
+    (SectionType.PROVENANCE, 0, "<I", 0, errors.DuplicateSectionError),
+    (SectionType.WEIGHTS, 4, "<I", 1, errors.SectionDtypeError),
+    (SectionType.WEIGHTS, 4, "<I", 99, errors.SectionDtypeError),
+    (SectionType.CONFIG, 8, "<Q", 0, errors.SectionOverlapError),
+    (SectionType.CONFIG, 8, "<Q", 1, reading_errors.MisalignedOffsetError),
+    (SectionType.CONFIG, 8, "<Q", 1 << 62, errors.SectionGapError),
+    (SectionType.CHAT_TEMPLATE, 16, "<Q", 0, errors.EmptySectionError),
+    (SectionType.CHAT_TEMPLATE, 16, "<Q", 1 << 63, errors.SectionSizeError),
+    (SectionType.WEIGHTS, 24, "<Q", 1, errors.SectionElementCountError),
+    (SectionType.WEIGHTS, 32, "<I", 64, errors.SectionAlignmentError),
+    (SectionType.CONFIG, 32, "<I", 0, errors.SectionAlignmentError),
+    (SectionType.GOLDEN, 36, "<I", 1, errors.SslmReservedError),
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "layout", "value", "error"), ROW_DEFECTS)
+def test_row_defect(
+    *,
+    sound: bytes,
+    kind: SectionType,
+    field: int,
+    layout: str,
+    value: int,
+    error: type[SslmError],
+) -> None:
+    with pytest.raises(error):
+        read(patched(sound, row_of(kind) + field, layout, value))
+
+
+def test_sections_out_of_order(sound: bytes) -> None:
+    broken = patched(sound, row_of(SectionType.TENSORS), "<I", 1000)
+    with pytest.raises(errors.SectionTypeError):
+        read(broken)
+    swapped = patched(sound, row_of(SectionType.GOLDEN), "<I", SectionType.CHAT_TEMPLATE)
+    with pytest.raises(errors.SectionOrderError):
+        read(swapped)
+
+
+def test_section_past_the_end(sound: bytes) -> None:
+    size = struct.unpack_from("<Q", sound, row_of(SectionType.CHAT_TEMPLATE) + 16)[0]
+    longer = patched(sound, row_of(SectionType.CHAT_TEMPLATE) + 16, "<Q", size + 1)
+    longer = patched(longer, row_of(SectionType.CHAT_TEMPLATE) + 24, "<Q", size + 1)
+    with pytest.raises(errors.SectionBoundsError):
+        read(longer)
+
+
+def test_weights_of_exabytes(sound: bytes) -> None:
+    broken = patched(sound, row_of(SectionType.WEIGHTS) + 16, "<Q", 1 << 60)
+    broken = patched(broken, row_of(SectionType.WEIGHTS) + 24, "<Q", 1 << 60)
+    with pytest.raises(errors.SectionBoundsError):
+        read(broken)
+
+
+@pytest.mark.parametrize("kind", [SectionType(number) for number in (0, 1, 2, 16, 20)])
+def test_missing_section(sound: bytes, kind: SectionType) -> None:
+    with pytest.raises(errors.MissingSectionError):
+        read(with_section(sound, kind, b""))
+
+
+def test_padding_between_sections_is_not_zero(sound: bytes) -> None:
+    offset = struct.unpack_from("<Q", sound, row_of(SectionType.WEIGHTS) + 8)[0]
+    with pytest.raises(reading_errors.NonZeroPaddingError):
+        read(patched(sound, offset - 1, "<B", 1))
+
+
+# JSON sections.
+
+
+def with_json(file: bytes, kind: SectionType, change: Callable[[dict[str, object]], None]) -> bytes:
+    """Change a JSON section as a value, and write it canonically."""
+    value = json.loads(sections_of(file)[kind])
+    change(value)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return with_section(file, kind, text.encode())
+
+
+JSON_TEXT_DEFECTS = [
+    (b"", errors.MissingSectionError),
+    (b"{", errors.JsonSyntaxError),
+    (b"\xff", reading_errors.BadUtf8Error),
+    (b"\xef\xbb\xbf{}", errors.JsonSyntaxError),
+    (b"NaN", errors.JsonSyntaxError),
+    (b"-Infinity", errors.JsonSyntaxError),
+    (b"1.0", errors.JsonSyntaxError),
+    (b"1e3", errors.JsonSyntaxError),
+    (b"9" * 21, errors.JsonSyntaxError),
+    (b"[" * 200_000, errors.JsonSyntaxError),
+    (b'"\\ud800"', errors.JsonSyntaxError),
+    (b"{} ", errors.JsonNotCanonicalError),
+    (b'"\\u0041"', errors.JsonNotCanonicalError),
+    (b'"\\/"', errors.JsonNotCanonicalError),
+    (b"-0", errors.JsonNotCanonicalError),
+    (b'{"b":1,"a":1}', errors.JsonNotCanonicalError),
+    (b'{"a":1,"a":1}', errors.JsonNotCanonicalError),
+    (b'{"a": 1}', errors.JsonNotCanonicalError),
+    (b"[]", errors.JsonTypeError),
+    (b"{}", errors.JsonMissingKeyError),
+]
+
+
+@pytest.mark.parametrize(("content", "error"), JSON_TEXT_DEFECTS)
+def test_config_text_defect(sound: bytes, content: bytes, error: type[SslmError]) -> None:
+    with pytest.raises(error):
+        read(with_section(sound, SectionType.CONFIG, content))
+
+
+CONFIG_DEFECTS = [
+    ({"unknown": 1}, errors.JsonUnknownKeyError),
+    ({"arithmetic_version": 2}, errors.ArithmeticVersionError),
+    ({"arithmetic_version": "1"}, errors.JsonTypeError),
+    ({"hidden_size": True}, errors.JsonTypeError),
+    ({"hidden_size": -1}, errors.JsonRangeError),
+    ({"hidden_size": 1 << 31}, model_errors.HiddenSizeError),
+    ({"vocab_size": 1 << 21}, model_errors.VocabSizeError),
+    ({"vocab_size": 4}, errors.SectionsDisagreeError),
+    ({"intermediate_size": 0}, model_errors.IntermediateSizeError),
+    ({"num_hidden_layers": 1 << 20}, model_errors.LayerCountError),
+    ({"num_hidden_layers": 2}, errors.SectionsDisagreeError),
+    ({"num_key_value_heads": 3}, model_errors.HeadCountError),
+    ({"head_dim": 1 << 20}, model_errors.HeadDimError),
+    ({"rotary_dim": 1}, model_errors.RotaryDimError),
+    ({"max_position_embeddings": (1 << 32) - 1}, model_errors.ModelContextError),
+    ({"max_position_embeddings": 1 << 40}, errors.JsonRangeError),
+    ({"rope_theta_binary32": 0x7F80_0000}, model_errors.ModelNumberError),
+    ({"rms_norm_eps_binary32": 0}, model_errors.ModelNumberError),
+    ({"rope_scaling": 1}, errors.JsonTypeError),
+    ({"rope_scaling": {"kind": "yarn", "factor_binary32": 1}}, errors.JsonTextError),
+    ({"rope_scaling": {"kind": "linear", "factor_binary32": 1}}, model_errors.ModelNumberError),
+    ({"rope_scaling": {"kind": "linear", "factor": 1}}, errors.JsonMissingKeyError),
+    ({"rope_pairing": "other"}, errors.JsonTextError),
+    ({"architecture": "other"}, model_errors.UnsupportedArchitectureError),
+    ({"architecture": "x" * 65}, errors.JsonRangeError),
+    ({"tie_word_embeddings": 1}, errors.JsonTypeError),
+    ({"fraction_bits": None}, errors.JsonTypeError),
+    ({"fraction_bits": {"layers": [], "residual": 31}}, errors.JsonRangeError),
+    ({"fraction_bits": {"layers": 1, "residual": 16}}, errors.JsonTypeError),
+    ({"fraction_bits": {"layers": [{"q": 1}], "residual": 16}}, errors.JsonMissingKeyError),
+]
+
+
+@pytest.mark.parametrize(("fields", "error"), CONFIG_DEFECTS)
+def test_config_defect(sound: bytes, fields: dict[str, object], error: type[SslmError]) -> None:
+    with pytest.raises(error):
+        read(with_json(sound, SectionType.CONFIG, lambda value: value.update(fields)))
+
+
+PROVENANCE_DEFECTS = [
+    ({"unknown": 1}, errors.JsonUnknownKeyError),
+    ({"source_sha256": "0" * 63}, errors.JsonTextError),
+    ({"source_sha256": "A" * 64}, errors.JsonTextError),
+    ({"source_sha256": "0" * 65}, errors.JsonRangeError),
+    ({"source_name": None}, errors.JsonTypeError),
+    ({"source_name": "x" * 1025}, errors.JsonRangeError),
+    ({"options": {"a": 1}}, errors.JsonTypeError),
+    ({"options": {str(index): "" for index in range(65)}}, errors.JsonRangeError),
+]
+
+
+@pytest.mark.parametrize(("fields", "error"), PROVENANCE_DEFECTS)
+def test_provenance_defect(sound: bytes, fields: dict[str, object], error: type[SslmError]) -> None:
+    with pytest.raises(error):
+        read(with_json(sound, SectionType.PROVENANCE, lambda value: value.update(fields)))
+
+
+RUN = {
+    "digest": "0" * 64,
+    "prompt_token_ids": [0],
+    "segment_digests": ["0" * 64] * 3,
+    "text": None,
+    "token_ids": [],
+}
+
+GOLDEN_DEFECTS = [
+    ({"unknown": 1}, errors.JsonUnknownKeyError),
+    ({"runs": [RUN] * (limits.SSLM_GOLDEN_RUN_COUNT_MAX + 1)}, errors.JsonRangeError),
+    ({"runs": [RUN | {"more": 1}]}, errors.JsonUnknownKeyError),
+    ({"runs": [RUN | {"prompt_token_ids": []}]}, errors.JsonRangeError),
+    ({"runs": [RUN | {"prompt_token_ids": [5]}]}, errors.JsonRangeError),
+    ({"runs": [RUN | {"token_ids": [-1]}]}, errors.JsonRangeError),
+    ({"runs": [RUN | {"token_ids": ["a"]}]}, errors.JsonTypeError),
+    ({"runs": [RUN | {"digest": "0" * 62}]}, errors.JsonTextError),
+    ({"runs": [RUN | {"segment_digests": ["0" * 64] * 2}]}, errors.SectionsDisagreeError),
+    ({"weight_digests": ["0" * 64] * 4}, errors.SectionsDisagreeError),
+    ({"weight_digests": "0"}, errors.JsonTypeError),
+    ({"token_pairs": [{"text": 1, "token_ids": []}]}, errors.JsonTypeError),
+    ({"token_pairs": [{"text": "", "token_ids": [0] * 4097}]}, errors.JsonRangeError),
+]
+
+
+@pytest.mark.parametrize(("fields", "error"), GOLDEN_DEFECTS)
+def test_golden_defect(sound: bytes, fields: dict[str, object], error: type[SslmError]) -> None:
+    with pytest.raises(error):
+        read(with_json(sound, SectionType.GOLDEN, lambda value: value.update(fields)))
+
+
+def test_oversized_section(sound: bytes) -> None:
+    content = b" " * (limits.SSLM_CONFIG_SIZE_BYTES_MAX + 1)
+    with pytest.raises(errors.SectionSizeError):
+        with_section(sound, SectionType.CONFIG, content)
+    size = struct.unpack_from("<Q", sound, row_of(SectionType.CONFIG) + 16)[0]
+    assert size <= limits.SSLM_CONFIG_SIZE_BYTES_MAX
+    with pytest.raises(errors.SectionSizeError):
+        read(patched(sound, row_of(SectionType.CONFIG) + 16, "<Q", len(content)))
+
+
+def test_template_is_not_utf8(sound: bytes) -> None:
+    with pytest.raises(reading_errors.BadUtf8Error):
+        read(with_section(sound, SectionType.CHAT_TEMPLATE, b"\xc3"))
+
+
+# Tensors. A row: name size, encoding, rank, exponent, four extents, offset, size.
+
+MANIFEST_DEFECTS = [
+    (0, "<I", 0, reading_errors.FieldTooSmallError),
+    (0, "<I", 1 << 31, reading_errors.FieldTooLargeError),
+    (0, "<I", 1 << 16, reading_errors.TruncatedFileError),
+    (4, "<I", 1, errors.SslmReservedError),
+    (8, "<I", 0, errors.TensorNameError),
+    (8, "<I", 129, errors.TensorNameSizeError),
+    (8, "<I", 128, reading_errors.TruncatedFileError),
+    (12, "<I", 0, errors.TensorEncodingError),
+    (12, "<I", 3, errors.TensorEncodingError),
+    (16, "<I", 0, errors.TensorRankError),
+    (16, "<I", 5, errors.TensorRankError),
+    (16, "<I", 1, errors.TensorExtentError),
+    (16, "<I", 3, errors.TensorExtentError),
+    (20, "<i", 1025, errors.TensorExponentError),
+    (20, "<i", -(1 << 31), errors.TensorExponentError),
+    (24, "<I", 0, errors.TensorExtentError),
+    (24, "<I", (1 << 32) - 1, errors.TensorSizeError),
+    (36, "<I", 1, errors.TensorExtentError),
+    (40, "<Q", 256, errors.TensorPlaceError),
+    (40, "<Q", 1, errors.TensorPlaceError),
+    (48, "<Q", 0, errors.TensorPlaceError),
+    (48, "<Q", 1, errors.TensorSizeError),
+    (48, "<Q", 1 << 63, errors.TensorPlaceError),
+]
+
+
+@pytest.mark.parametrize(("offset", "layout", "value", "error"), MANIFEST_DEFECTS)
+def test_manifest_defect(
+    *, sound: bytes, offset: int, layout: str, value: int, error: type[SslmError]
+) -> None:
+    manifest = bytearray(sections_of(sound)[SectionType.TENSORS])
+    struct.pack_into(layout, manifest, offset, value)
+    with pytest.raises(error):
+        read(with_section(sound, SectionType.TENSORS, bytes(manifest)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        (b"final_norm", b"final-norm", errors.TensorNameError),
+        (b"final_norm", b"final_nor\xe9", errors.TensorNameError),
+        (b"final_norm", b"zzzzz_norm", errors.TensorOrderError),
+        (b"final_norm", b"final_gain", errors.TensorRoleError),
+    ],
+)
+def test_tensor_name_defect(sound: bytes, old: bytes, new: bytes, error: type[SslmError]) -> None:
+    manifest = sections_of(sound)[SectionType.TENSORS]
+    assert manifest.count(old) == 1
+    with pytest.raises(error):
+        read(with_section(sound, SectionType.TENSORS, manifest.replace(old, new)))
+
+
+def test_panels_of_rank_three(sound: bytes) -> None:
+    manifest = bytearray(sections_of(sound)[SectionType.TENSORS])
+    struct.pack_into("<I", manifest, 16, 3)
+    struct.pack_into("<I", manifest, 32, 1)
+    with pytest.raises(errors.TensorRankError):
+        read(with_section(sound, SectionType.TENSORS, bytes(manifest)))
+
+
+def test_duplicate_tensor_name(sound: bytes) -> None:
+    manifest = sections_of(sound)[SectionType.TENSORS]
+    longer = bytearray(manifest.replace(b"embedembed.mantissas", b"embedembed"))
+    struct.pack_into("<I", longer, 8 + 48, 5)
+    with pytest.raises(errors.TensorOrderError):
+        read(with_section(sound, SectionType.TENSORS, bytes(longer)))
+
+
+def test_bytes_after_the_names(sound: bytes) -> None:
+    manifest = sections_of(sound)[SectionType.TENSORS]
+    with pytest.raises(reading_errors.TrailingBytesError):
+        read(with_section(sound, SectionType.TENSORS, manifest + b"a"))
+
+
+def test_weights_beyond_the_tensors(sound: bytes) -> None:
+    weights = sections_of(sound)[SectionType.WEIGHTS]
+    with pytest.raises(errors.WeightsSizeError):
+        read(with_section(sound, SectionType.WEIGHTS, weights + b"\0"))
+    with pytest.raises(errors.WeightsSizeError):
+        read(with_section(sound, SectionType.WEIGHTS, weights[:-1]))
+
+
+# Offsets in the weights: embed at 0 (128 bytes), embed.mantissas at 256 (20), final_norm at 512
+# (24), layers.0.gate_proj at 768 (256), layers.0.o_proj.bias at 1024 (8), rope.cos at 1280 (8).
+
+WEIGHT_DEFECTS = [
+    (0, "<b", -128, errors.WeightCodeError),
+    (767 + 256, "<b", -128, errors.WeightCodeError),
+    (5 * 4, "<b", 1, errors.PanelPaddingError),  # row 5 of the first panel of embed
+    (127, "<b", 1, errors.PanelPaddingError),  # the last padding row of the second panel
+    (64 + 2, "<b", 1, errors.PanelPaddingError),  # column 6 of row 0
+    (64 + 4 * 4 + 3, "<b", 1, errors.PanelPaddingError),  # column 7 of row 4
+    (768 + 128 + 4, "<b", 1, errors.PanelPaddingError),  # row 17 of gate_proj
+    (128, "<b", 1, reading_errors.NonZeroPaddingError),
+    (255, "<b", 1, reading_errors.NonZeroPaddingError),
+    (256, "<i", -1, errors.TensorValueError),
+    (256 + 16, "<i", 1 << 24, errors.TensorValueError),
+    (512, "<i", -(1 << 23) - 1, errors.TensorValueError),
+    (512 + 20, "<i", (1 << 23) + 1, errors.TensorValueError),
+    (1280, "<i", (1 << 30) + 1, errors.TensorValueError),
+    (1284, "<i", -(1 << 30) - 1, errors.TensorValueError),
+]
+
+
+@pytest.mark.parametrize(("offset", "layout", "value", "error"), WEIGHT_DEFECTS)
+def test_weight_defect(
+    *, sound: bytes, offset: int, layout: str, value: int, error: type[SslmError]
+) -> None:
+    weights = bytearray(sections_of(sound)[SectionType.WEIGHTS])
+    struct.pack_into(layout, weights, offset, value)
+    with pytest.raises(error):
+        read(with_section(sound, SectionType.WEIGHTS, bytes(weights)))
+
+
+# Tokenizer: kind, pre-tokenizer, flags at 26, named ids from 30, end tokens from 46, counts at 54.
+
+TOKENIZER_DEFECTS = [
+    (0, "<I", 33, reading_errors.FieldTooLargeError),
+    (4, "<B", ord("x"), text_errors.TokenizerUnsupportedError),
+    (16, "<B", 0xFF, reading_errors.BadUtf8Error),
+    (16, "<B", ord("x"), text_errors.TokenizerUnsupportedError),
+    (22, "<I", 16, errors.TokenizerFlagsError),
+    (22, "<I", 2, text_errors.VocabularyFieldError),
+    (26, "<I", 5, text_errors.SpecialTokenIdError),
+    (42, "<I", 1 << 31, reading_errors.FieldTooLargeError),
+    (42, "<I", 1 << 20, reading_errors.TruncatedFileError),
+    (46, "<I", 5, text_errors.SpecialTokenIdError),
+    (50, "<I", 0, reading_errors.FieldTooSmallError),
+    (50, "<I", 1 << 21, reading_errors.FieldTooLargeError),
+    (50, "<I", 1 << 20, reading_errors.TruncatedFileError),
+    (54, "<I", 6, reading_errors.FieldTooLargeError),
+    (58, "<I", 1 << 31, reading_errors.FieldTooLargeError),
+    (58, "<I", 1 << 20, reading_errors.TruncatedFileError),
+    (62, "<I", 7, text_errors.MergePartError),
+    (78, "<B", 7, text_errors.TokenTypeError),
+    (83, "<I", 2, errors.TokenSizesError),
+    (83, "<I", (1 << 32) - 1, errors.TokenSizesError),
+]
+
+
+@pytest.mark.parametrize(("offset", "layout", "value", "error"), TOKENIZER_DEFECTS)
+def test_tokenizer_defect(
+    *, sound: bytes, offset: int, layout: str, value: int, error: type[SslmError]
+) -> None:
+    content = bytearray(sections_of(sound)[SectionType.TOKENIZER])
+    struct.pack_into(layout, content, offset, value)
+    with pytest.raises(error):
+        read(with_section(sound, SectionType.TOKENIZER, bytes(content)))
+
+
+def test_token_text_is_not_utf8(sound: bytes) -> None:
+    content = sections_of(sound)[SectionType.TOKENIZER]
+    with pytest.raises(reading_errors.BadUtf8Error):
+        read(with_section(sound, SectionType.TOKENIZER, content[:-1] + b"\xff"))
+
+
+# Every byte.
+
+
+def test_every_truncation_is_refused(sound: bytes) -> None:
+    for size in range(len(sound)):
+        with pytest.raises(ArtifactError):
+            read(sound[:size])
+
+
+def test_every_sealed_truncation_is_refused(sound: bytes) -> None:
+    for size in range(64, len(sound)):
+        with pytest.raises(ArtifactError):
+            read(patched(sound[:size], 24, "<Q", size))
+
+
+def test_every_flipped_byte_is_noticed(sound: bytes) -> None:
+    for offset in range(len(sound)):
+        changed = bytearray(sound)
+        changed[offset] ^= 1 << offset % 8
+        with pytest.raises(ArtifactError):
+            read(bytes(changed))
+
+
+def test_every_sealed_flip_is_refused_or_loads(sound: bytes) -> None:
+    """An attacker seals again: then the content is refused by name, or is sound and another."""
+    original = read(sound)
+    loaded = 0
+    for offset in range(64, len(sound)):
+        changed = bytearray(sound)
+        changed[offset] ^= (0x01, 0x80, 0xFF)[offset % 3]
+        try:
+            artifact = read(reseal(bytes(changed)))
+        except SslmError:
+            continue
+        loaded += 1
+        is_same_content = (
+            artifact.model_id == original.model_id
+            and artifact.golden == original.golden
+            and artifact.provenance == original.provenance
+        )
+        assert not is_same_content
+    assert 0 < loaded < len(sound) // 4
+
+
+def test_a_kilobyte_cannot_ask_for_much() -> None:
+    """Counts and sizes far beyond the file are refused before anything is allocated for them."""
+    header = b"SSLM" + struct.pack("<IIIIIQ32s", 16, 64, 4096, 0, 0, 1024, bytes(32))
+    with pytest.raises(reading_errors.TruncatedFileError):
+        read(header + bytes(1024 - 64))
+
+
+def test_writer_refuses_what_the_reader_would(tmp_path: Path) -> None:
+    path = tmp_path / "a.sslm"
+    parts = replace(tiny_artifact.PARTS, chat_template="")
+    with pytest.raises(errors.EmptySectionError):
+        write_artifact(path, parts, TensorStream.of(tiny_artifact.tiny_tensors()))
+    assert list(tmp_path.iterdir()) == []

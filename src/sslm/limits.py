@@ -128,8 +128,17 @@ CHAT_TEMPLATE_SIZE_CHARS_MAX: Final = 1 << 16
 CHAT_MESSAGE_COUNT_MAX: Final = 1 << 14
 """Messages of one conversation. Each costs at least two control tokens of context."""
 
-CHAT_TEMPLATE_WORK_MAX: Final = 1 << 26
+CHAT_TEMPLATE_WORK_MAX: Final = 1 << 25
 """Characters touched, plus a fixed charge per operation, while rendering: about a second."""
 
 CHAT_TEMPLATE_NESTING_MAX: Final = 32
 """Containers inside containers that a template may build."""
+
+THREAD_COUNT_MAX: Final = 256
+"""Threads of one plan; more than any machine here has physical cores."""
+
+STOP_COUNT_MAX: Final = 16
+"""Stop strings of one request; each is searched for in every piece of text."""
+
+STOP_SIZE_CHARS_MAX: Final = 1024
+"""Characters of one stop string: as much text may be held back while streaming."""

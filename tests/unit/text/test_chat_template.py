@@ -1,0 +1,240 @@
+"""What templates render, and what they cannot do."""
+
+import datetime
+import pickle
+
+import pytest
+
+from sslm import limits
+from sslm.errors import text as errors
+from sslm.errors.base import SslmError
+from sslm.text.chat_template import ChatTemplate
+from sslm.text.message import Message
+from sslm.text.template_date import format_date
+from tests.unit.text.chat_templates import CHATML, LLAMA_3, QWEN
+
+HI = [Message("user", "Hi")]
+TALK = [Message("system", " Be brief. "), *HI, Message("assistant", "Yes?"), Message("user", "\n?")]
+
+
+def _render(source: str, messages: list[Message] = HI, date: datetime.date | None = None) -> str:
+    return ChatTemplate(source).render(
+        messages, add_generation_prompt=True, bos_token="<s>", eos_token="</s>", date=date
+    )
+
+
+def test_the_published_prompt_of_smollm2() -> None:
+    assert _render(CHATML) == (
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+        "<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_chatml_keeps_messages_as_they_are() -> None:
+    assert _render(CHATML, TALK) == (
+        "<|im_start|>system\n Be brief. <|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+        "<|im_start|>assistant\nYes?<|im_end|>\n<|im_start|>user\n\n?<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+def test_llama_3() -> None:
+    def expected(date: str) -> str:
+        head, end = "<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>"
+        return (
+            f"<s>{head.format('system')}Today Date: {date}\n\nBe brief.{end}"
+            f"{head.format('user')}Hi{end}{head.format('assistant')}Yes?{end}"
+            f"{head.format('user')}?{end}{head.format('assistant')}"
+        )
+
+    assert _render(LLAMA_3, TALK) == expected("26 Jul 2024")
+    assert _render(LLAMA_3, TALK, datetime.date(2031, 3, 5)) == expected("05 Mar 2031")
+
+
+def test_qwen() -> None:
+    talk = [*HI, Message("assistant", "<think>Hm.</think>\n\nYes?"), Message("tool", "4")]
+    assert _render(QWEN, talk) == (
+        "<|im_start|>system\nYou are Qwen.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+        "<|im_start|>assistant\nYes?<|im_end|>\n<|im_start|>user\n<tool_response>\n4\n"
+        "</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_without_generation_prompt() -> None:
+    assert ChatTemplate(CHATML).render(HI, add_generation_prompt=False).endswith("Hi<|im_end|>\n")
+
+
+def test_blocks_are_trimmed_as_hugging_face_does() -> None:
+    assert _render("  {% if true %}\n  a\n  {% endif %}\nb\n") == "  a\nb"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{ 'a' ~ 1 ~ none ~ nothing }}", "a1None"),
+        ("{{ {'a': [1, 'é<']} | tojson }}", '{"a": [1, "é<"]}'),
+        ("{{ [1] | tojson(indent=2) }}", "[\n  1\n]"),
+        ("{{ ['a', 'b'] | join('-') ~ ','.join(['c', 'd']) }}", "a-bc,d"),
+        ("{{ messages | map(attribute='content') | list }}", "['Hi']"),
+        ("{{ messages | selectattr('role', 'equalto', 'user') | list | length }}", "1"),
+        ("{{ 'aXa' | replace('a', 'bb') }}{{ 'aXa'.replace('a', '', 1) }}", "bbXbbXa"),
+        ("{% for k, v in {'x': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "x1"),
+        ("{% for i in range(9) if i is odd %}{% if i > 5 %}{% break %}{% endif %}{{ i }}"
+         "{% endfor %}", "135"),
+        ("{% macro m(x='d') %}[{{ x }}]{% endmacro %}{{ m() }}{{ m(x=2) }}", "[d][2]"),
+        ("{% set x | upper %}ab{% endset %}{{ x }}{{ 'a b'.split(' ')[-1] }}", "ABb"),
+        ("{{ 7 % 3 }}{{ 2 ** 10 }}{{ 'ab' * 2 }}{{ [1] + [2] }}{{ 'abc'[::-1] }}",
+         "11024abab[1, 2]cba"),
+        ("{{ tools is none }}{{ messages[0].nothing is defined }}", "TrueFalse"),
+    ],
+)  # fmt: skip
+def test_what_templates_use(source: str, expected: str) -> None:
+    assert _render(source) == expected
+
+
+DOUBLED = (
+    "{% set ns = namespace(s=START) %}{% for i in range(60) %}{% set ns.s = STEP %}{% endfor %}"
+)
+
+
+def _repeated(start: str, step: str) -> str:
+    return DOUBLED.replace("START", start).replace("STEP", step)
+
+
+TOO_MUCH_WORK = {
+    "captured blocks": "{% set x = 'aaaa' %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 40,
+    "joined texts": _repeated("'a'", "ns.s ~ ns.s"),
+    "added texts": _repeated("'a'", "ns.s + ns.s"),
+    "added lists": _repeated("[1]", "ns.s + ns.s"),
+    "nested lists": _repeated("[1]", "[ns.s, ns.s]") + "{{ ns.s }}",
+    "replaced by method": _repeated("'aa'", "ns.s.replace('a', 'aaaa')"),
+    "replaced by filter": _repeated("'aa'", "ns.s | replace('a', 'aaaa')"),
+    "joined by method": _repeated("'aa'", "ns.s.join([ns.s, ns.s, ns.s])"),
+    "joined by filter": _repeated("'aa'", "[ns.s, ns.s] | join(ns.s)"),
+    "hashed tuples": _repeated("(1,)", "(ns.s, ns.s)") + "{{ {ns.s: 1} }}",
+    "a huge range": "{% for i in range(10 ** 12) %}{% endfor %}",
+    "nested loops": "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
+    "nested macros": "{% macro a0() %}{% endmacro %}"
+    + "".join(
+        f"{{% macro a{i}() %}}{{{{ a{i - 1}() }}}}{{{{ a{i - 1}() }}}}{{% endmacro %}}"
+        for i in range(1, 40)
+    )
+    + "{{ a39() }}",
+    "a power": "{{ 9 ** 9 ** 9 }}",
+    "products": _repeated("9", "ns.s * ns.s"),
+    "repeated text": "{{ 'a' * 10 ** 10 }}",
+    "repeated list": "{{ 10 ** 10 * [1] }}",
+    "filters in a loop": "{% set x = 'a' * 10 ** 6 %}"
+    "{% for i in range(99999) %}{% set y = x | upper %}{% endfor %}",
+    "comparisons in a loop": "{% set x = 'a' * 10 ** 6 %}"
+    "{% for i in range(99999) %}{% set y = 'b' in x %}{% endfor %}",
+    "slices in a loop": "{% set x = 'a' * 10 ** 6 %}"
+    "{% for i in range(99999) %}{% set y = x[::-1] %}{% endfor %}",
+    "splits in a loop": "{% set x = 'a' * 10 ** 6 %}"
+    "{% for i in range(99999) %}{% set y = x.split('a') %}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH_WORK)
+def test_too_much_work(what: str) -> None:
+    with pytest.raises(errors.TemplateWorkError):
+        _render(TOO_MUCH_WORK[what])
+
+
+FAILURES = {
+    "endless recursion": "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",
+    "percent formatting": "{{ '%999999999d' % 1 }}",
+    "format": "{{ '{:999999999}'.format(1) }}",
+    "a wide method": "{{ 'a'.center(999999999) }}",
+    "the clock": "{{ strftime_now('%Y') }}",
+    "random words": "{{ lipsum() }}",
+    "the address of a function": "{{ range }}",
+    "the address of an iterator": "{{ [1] | map('upper') }}",
+    "an address in a list": "{{ [range] | string }}",
+    "internals": "{{ ''.__class__.__mro__ }}",
+    "a change of the messages": "{{ messages.append(1) }}",
+    "division by zero": "{{ 1 // 0 }}",
+    "an attribute of nothing": "{{ nothing.a }}",
+    "mixed types": "{{ 1 + 'a' }}",
+}
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_failures(what: str) -> None:
+    with pytest.raises(errors.TemplateFailedError) as caught:
+        _render(FAILURES[what])
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("", errors.TemplateSizeError),
+        (" " * (limits.CHAT_TEMPLATE_SIZE_CHARS_MAX + 1), errors.TemplateSizeError),
+        ("{% if %}", errors.TemplateSyntaxError),
+        ("{{ [1, 2] | random }}", errors.TemplateSyntaxError),
+        ("{{ 'a' | center(999999999) }}", errors.TemplateSyntaxError),
+        ("{{" + "(" * 9999, errors.TemplateSyntaxError),
+        ("{{ 1" + "+1" * 9999 + "}}", errors.TemplateSyntaxError),
+        ("{{ " + "9" * 9999 + " }}", errors.TemplateSyntaxError),
+        ("{% for a in b %}" * 50 + "{% endfor %}" * 50, errors.TemplateSyntaxError),
+        ("{% include 'a' %}", errors.TemplateFeatureError),
+        ("{% import 'a' as b %}", errors.TemplateFeatureError),
+        ("{% from 'a' import b %}", errors.TemplateFeatureError),
+        ("{% extends 'a' %}", errors.TemplateFeatureError),
+        ("{% block a %}{% endblock %}", errors.TemplateFeatureError),
+        ("{% autoescape true %}{% endautoescape %}", errors.TemplateFeatureError),
+        ("{% filter upper %}{% endfilter %}", errors.TemplateFeatureError),
+        ("{% for a in [1] recursive %}{% endfor %}", errors.TemplateFeatureError),
+        ("\ud800", errors.TextUnicodeError),
+    ],
+)
+def test_sources_that_are_refused(source: str, error: type[SslmError]) -> None:
+    with pytest.raises(error):
+        ChatTemplate(source)
+
+
+def test_a_template_may_refuse() -> None:
+    with pytest.raises(errors.ChatRefusedError, match="conversation: no tools here"):
+        _render(LLAMA_3, [Message("user", "a"), Message("tool", "b")])
+
+
+def test_renderings_share_nothing() -> None:
+    """Each has the whole allowance."""
+    template = ChatTemplate("{{ 'a' * 10 ** 6 }}")
+    for _ in range(40):
+        template.render(HI, add_generation_prompt=True)
+
+
+def test_the_number_of_messages() -> None:
+    template = ChatTemplate(CHATML)
+    for count in (0, limits.CHAT_MESSAGE_COUNT_MAX + 1):
+        with pytest.raises(errors.MessageCountError):
+            template.render(HI * count, add_generation_prompt=True)
+
+
+def test_messages_are_checked() -> None:
+    assert Message.from_mapping({"role": "user", "content": "a"}) == Message("user", "a")
+    with pytest.raises(errors.MessageRoleError, match="found 'boss'"):
+        Message("boss", "a")
+    with pytest.raises(errors.TextUnicodeError):
+        Message("user", "\ud800")
+    with pytest.raises(errors.TextTooLongError):
+        Message("user", "a" * (limits.TEXT_SIZE_CHARS_MAX + 1))
+    for fields in (None, {}, {"role": "user"}, {"role": "user", "content": None}):
+        with pytest.raises(errors.MessageFieldError):
+            Message.from_mapping(fields)
+    with pytest.raises(errors.MessageFieldError, match="'name'"):
+        Message.from_mapping({"role": "user", "content": "a", "name": "b"})
+
+
+def test_dates_are_english() -> None:
+    date = datetime.date(2024, 2, 5)
+    assert format_date(date, "%A, %-d %B %Y (%j) 100%%d") == "Monday, 5 February 2024 (036) 100%d"
+    assert format_date(date, "%a %d %b %y %F %H:%M:%S %I %p%e%m%-m") == (
+        "Mon 05 Feb 24 2024-02-05 00:00:00 12 AM 5022"
+    )
+    assert format_date(date, "none") == "none"
+    for layout in ("%Q", "%", "a%-"):
+        with pytest.raises(errors.TemplateFailedError):
+            format_date(date, layout)

@@ -1,6 +1,6 @@
 """Section 3.7 of docs/arithmetic.md, attention, in plain Python integers.
 
-Split where the page splits it: scores, sums of one block, and what joins the blocks. The parts can
+Split where the page splits it: scores, sums of one group, and what joins the groups. The parts can
 so be driven alone, with sums that no list of keys of a bearable length reaches.
 """
 
@@ -22,8 +22,8 @@ from tests.vectors.exact import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
-    """The sums of one block of visible positions: T_b, e_b, D_b and N_bd of steps 3 and 4."""
+class Group:
+    """The sums of one group of visible positions: T_g, e_g, D_g and N_gd of steps 3 and 4."""
 
     t: int
     exponent: int
@@ -33,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """What steps 5 and 6 make of the blocks, with the values whose bounds the page states."""
+    """What steps 5 and 6 make of the groups, with the values whose bounds the page states."""
 
     d: int
     n: Row
@@ -70,28 +70,28 @@ def scores(query: Row, fraction_bits: int, state: HeadState) -> list[int]:
     ]
 
 
-def block_sums(t: Row, v_codes: Rows, v_exponents: Row) -> Block:
-    """Steps 3 and 4 for the keys of one block."""
-    t_block = min(t) >> 16
+def group_sums(t: Row, v_codes: Rows, v_exponents: Row) -> Group:
+    """Steps 3 and 4 for the keys of one group."""
+    t_group = min(t) >> 16
     exponent = max(v_exponents)
     n = [0] * len(v_codes[0])
     d = 0
     for t_j, codes, s in zip(t, v_codes, v_exponents, strict=True):
-        rest = t_j - (t_block << 16)
+        rest = t_j - (t_group << 16)
         d += pow2neg(rest)
         weight = pow2neg(rest + ((exponent - s) << 16))
         n = [total + weight * v for total, v in zip(n, codes, strict=True)]
-    return Block(t=t_block, exponent=exponent, d=d, n=n)
+    return Group(t=t_group, exponent=exponent, d=d, n=n)
 
 
-def join(blocks: Sequence[Block]) -> Joined:
+def join(groups: Sequence[Group]) -> Joined:
     """Steps 5 and 6."""
-    exponent = max(block.exponent for block in blocks)
-    d = sum(rshift_round(block.d << 7, block.t) for block in blocks)
-    n = [0] * len(blocks[0].n)
-    for block in blocks:
-        shift = block.t + exponent - block.exponent
-        n = [total + rshift_round(x << 7, shift) for total, x in zip(n, block.n, strict=True)]
+    exponent = max(group.exponent for group in groups)
+    d = sum(rshift_round(group.d << 7, group.t) for group in groups)
+    n = [0] * len(groups[0].n)
+    for group in groups:
+        shift = group.t + exponent - group.exponent
+        n = [total + rshift_round(x << 7, shift) for total, x in zip(n, group.n, strict=True)]
     bits = d.bit_length()
     d_short = scale_shift(d, bits - 31)
     reciprocal = div_round(2**60, d_short)
@@ -108,22 +108,23 @@ def join(blocks: Sequence[Block]) -> Joined:
     )
 
 
-def attend(query: Row, fraction_bits: int, state: HeadState) -> tuple[list[Block], Joined]:
+def attend(query: Row, fraction_bits: int, state: HeadState) -> tuple[list[Group], Joined]:
     """Steps 1 to 6 for one query head."""
     values = scores(query, fraction_bits, state)
     largest = max(values)
-    members: dict[int, list[int]] = {}
-    for index in range(len(values)):
-        members.setdefault((state.first_position + index) >> 6, []).append(index)
-    blocks = [
-        block_sums(
+    members: dict[tuple[int, bool], list[int]] = {}
+    for index, value in enumerate(values):
+        group = (state.first_position + index) >> 6, largest - value >= 8 << 16
+        members.setdefault(group, []).append(index)
+    groups = [
+        group_sums(
             [largest - values[i] for i in indexes],
             [state.v_codes[i] for i in indexes],
             [state.v_exponents[i] for i in indexes],
         )
         for indexes in members.values()
     ]
-    return blocks, join(blocks)
+    return groups, join(groups)
 
 
 def outputs(joined: Joined) -> list[int]:

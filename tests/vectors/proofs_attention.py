@@ -7,11 +7,11 @@ from random import Random
 
 from tests.vectors.exact import CODE_MAX, bfp16, dot, pow2neg
 from tests.vectors.exact_attention import (
-    Block,
+    Group,
     HeadState,
     Joined,
     attend,
-    block_sums,
+    group_sums,
     join,
     outputs,
     scores,
@@ -35,11 +35,11 @@ class Finding:
 # Bounds.
 
 
-def _violations(blocks: Sequence[Block], joined: Joined) -> list[str]:
+def _violations(groups: Sequence[Group], joined: Joined) -> list[str]:
     """Name the stated bounds that do not hold."""
     bounds = {
-        "D_b <= 2^26": all(0 < block.d <= 2**26 for block in blocks),
-        "N_b < 2^41": all(abs(n) < 2**41 for block in blocks for n in block.n),
+        "D_g <= 2^26": all(0 < group.d <= 2**26 for group in groups),
+        "N_g < 2^41": all(abs(n) < 2**41 for group in groups for n in group.n),
         "2^27 <= D <= 2^47": 2**27 <= joined.d <= 2**47,
         "|N| < 2^62": all(abs(n) < 2**62 for n in joined.n),
         "2^30 <= D' <= 2^31": 2**30 <= joined.d_short <= 2**31,
@@ -50,38 +50,38 @@ def _violations(blocks: Sequence[Block], joined: Joined) -> list[str]:
     return [name for name, holds in bounds.items() if not holds]
 
 
-def _constant_block(
+def _constant_group(
     t: int, count: int, rest: int = 0, step: int = 0, code: int = CODE_MAX
-) -> Block:
-    """Return a block of *count* keys at *rest* above T_b, all values *code*, *step* below e_b."""
+) -> Group:
+    """Return a group of *count* keys at *rest* above T_g, all values *code*, *step* below e_g."""
     d = count * pow2neg(rest)
     n = count * pow2neg(rest + (step << 16)) * code
-    return Block(t=t, exponent=17, d=d, n=[n, -n])
+    return Group(t=t, exponent=17, d=d, n=[n, -n])
 
 
-def _adversarial_blocks(rng: Random) -> Iterator[tuple[str, list[Block]]]:
-    full = _constant_block(0, 64)
-    yield "one key", [_constant_block(0, 1)]
+def _adversarial_groups(rng: Random) -> Iterator[tuple[str, list[Group]]]:
+    full = _constant_group(0, 64)
+    yield "one key", [_constant_group(0, 1)]
     yield "2^20 equal keys", [full] * 2**14
-    middle = [_constant_block(0, 32), *[full] * (2**14 - 1), _constant_block(0, 32)]
+    middle = [_constant_group(0, 32), *[full] * (2**14 - 1), _constant_group(0, 32)]
     yield "2^20 equal keys from mid-block", middle
     for count in (2, 3, 64):
-        almost = _constant_block(0, count, rest=1)
-        first = Block(
+        almost = _constant_group(0, count, rest=1)
+        first = Group(
             t=0,
             exponent=17,
             d=almost.d + 2**20 - almost.d // count,
             n=[(almost.d + 2**20 - almost.d // count) * CODE_MAX] * 2,
         )
         yield f"D just below a power of two, {count} keys", [first]
-    # Blocks that add nothing to D, and almost half a unit for each value code to N.
+    # Groups that add nothing to D, and almost half a unit for each value code to N.
     for count, t in ((64, 34), (64, 33), (32, 33), (1, 28)):
-        silent = _constant_block(t, count, rest=1)
+        silent = _constant_group(t, count, rest=1)
         for keys in (1, 2, 4, 63):
-            first = _constant_block(0, keys, rest=1)
+            first = _constant_group(0, keys, rest=1)
             first = replace(first, d=first.d + 2**20 - pow2neg(1))
             yield (
-                f"{keys} keys and 16383 blocks of {count} at T_b = {t}",
+                f"{keys} keys and 16383 groups of {count} at T_g = {t}",
                 [
                     replace(first, n=[first.d * CODE_MAX, -first.d * CODE_MAX]),
                     *[silent] * (2**14 - 1),
@@ -89,10 +89,10 @@ def _adversarial_blocks(rng: Random) -> Iterator[tuple[str, list[Block]]]:
             )
     for index in range(300):
         count = rng.choice((1, 2, 3, 100, 1000))
-        some = [_constant_block(0, rng.choice((1, 2, 63, 64)))]
+        some = [_constant_group(0, rng.choice((1, 2, 63, 64)))]
         some += [
             replace(
-                _constant_block(
+                _constant_group(
                     rng.choice((0, 1, 20, 33, 34, 41, 65535)),
                     rng.randint(1, 64),
                     rng.choice((0, 1, 32767, 65535)),
@@ -102,20 +102,20 @@ def _adversarial_blocks(rng: Random) -> Iterator[tuple[str, list[Block]]]:
             )
             for _ in range(count)
         ]
-        yield f"random blocks {index}", some
+        yield f"random groups {index}", some
 
 
 def _bounds() -> Iterator[Finding]:
     yield Finding(1024 * CODE_MAX * 64 < 2**31, "3.7: partial sums, 1024 * 32639 * 64 < 2^31")
     yield Finding(2**20 >> 10 == 1024, "3.7: the upper half of n_j reaches 1024, not only 1023")
-    yield Finding(2**26 * CODE_MAX < 2**41, "3.7: N_bd < 2^41")
+    yield Finding(2**26 * CODE_MAX < 2**41, "3.7: N_gd < 2^41")
     yield Finding(2**47 * CODE_MAX < 2**62, "3.7: |N_d| < 2^62")
     failed: list[str] = []
     largest = {"N'": 0.0, "o": 0.0, "D": 0.0, "N": 0.0}
     count = 0
-    for name, blocks in _adversarial_blocks(Random("bounds")):
-        joined = join(blocks)
-        failed += [f"{bound} ({name})" for bound in _violations(blocks, joined)]
+    for name, groups in _adversarial_groups(Random("bounds")):
+        joined = join(groups)
+        failed += [f"{bound} ({name})" for bound in _violations(groups, joined)]
         sizes = {"N'": joined.n_short, "o": joined.o, "D": [joined.d], "N": joined.n}
         for key, row in sizes.items():
             largest[key] = max(largest[key], math.log2(max(1, *map(abs, row), 1)))
@@ -125,9 +125,9 @@ def _bounds() -> Iterator[Finding]:
     rng = Random("real bounds")
     for t in ([0] * 64, [0, *[1] * 63], [65535] * 64, [(1 << 32) - 2] * 64):
         codes = [[CODE_MAX, -CODE_MAX] for _ in t]
-        block = block_sums(t, codes, [rng.choice((0, 16, 17)) for _ in t])
-        failed += _violations([block], join([replace(block, t=0, d=max(block.d, 2**20))]))
-    yield Finding(not failed, "3.7: and on sums of real blocks, t up to 2^32 - 2")
+        group = group_sums(t, codes, [rng.choice((0, 16, 17)) for _ in t])
+        failed += _violations([group], join([replace(group, t=0, d=max(group.d, 2**20))]))
+    yield Finding(not failed, "3.7: and on sums of real groups, t up to 2^32 - 2")
 
 
 # Accuracy.
@@ -196,11 +196,11 @@ def _state(case: _Case, seed: str) -> tuple[list[int], HeadState]:
         row = [rng.randint(-int(scale), int(scale)) for _ in range(_HEAD_DIM)]
         keys.append(fixed + row[32:] if case.equal else row)
     k = [bfp16(row) for row in keys]
-    value_bits = [rng.uniform(15, 31) if case.varied else 20.0 for _ in keys]
+    value_gits = [rng.uniform(15, 31) if case.varied else 20.0 for _ in keys]
     means = [rng.uniform(-case.offset, case.offset) for _ in range(_HEAD_DIM)]
     v = [
         bfp16([rng.randint(-limit, limit) + int(limit * mean) for mean in means])
-        for limit in (int(2**bits) - 1 for bits in value_bits)
+        for limit in (int(2**bits) - 1 for bits in value_gits)
     ]
     if case.share:
         if case.silent_sink:

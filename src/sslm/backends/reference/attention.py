@@ -22,6 +22,9 @@ BoolArray = npt.NDArray[np.bool_]
 _FAR = np.int64(1) << 33
 """Farther from the maximum than any score can be: stands for a key that is not there."""
 
+_NEAR = np.int64(8) << 16
+"""Keys nearer to the row's maximum than this form a group of their own in each block."""
+
 
 @dataclass(frozen=True, slots=True)
 class Codes:
@@ -80,22 +83,46 @@ def _weighted_mean(distance: Int64Array, values: Codes, visible: BoolArray) -> I
     heads, rows, key_count = distance.shape
     blocks = key_count // PAGE_TOKENS
     t = distance.reshape(heads, rows, blocks, PAGE_TOKENS)
-    seen = np.broadcast_to(visible.reshape(1, rows, blocks, PAGE_TOKENS), t.shape)
-    exponents = np.where(seen, values.exponents.reshape(heads, 1, blocks, PAGE_TOKENS), 0)
-    floor_t = t.min(axis=-1) >> 16
-    block_exponent = exponents.max(axis=-1)
-    near = t - (floor_t << 16)[..., None]
-    weights = np.where(seen, pow2neg(near), 0)
-    lift = (block_exponent[..., None] - exponents) << 16
-    numerators = np.where(seen, pow2neg(near + lift), 0)
-    # Block sums stay below 2**41, so float64 is exact here too.
+    seen = visible.reshape(1, rows, blocks, PAGE_TOKENS)
+    exponents = values.exponents.reshape(heads, 1, blocks, PAGE_TOKENS)
     codes = values.codes.reshape(heads, blocks, PAGE_TOKENS, -1).astype(np.float64)
-    sums = np.einsum("hrbk,hbkd->hrbd", numerators.astype(np.float64), codes, optimize=True)
-    top = block_exponent.max(axis=-1)
-    down = floor_t + top[..., None] - block_exponent
-    numerator = rshift_round(sums.astype(np.int64) << 7, down[..., None]).sum(axis=2)
-    denominator = rshift_round(weights.sum(axis=-1) << 7, floor_t).sum(axis=-1)
+    groups = [_group_sums(t, codes, exponents, seen & near) for near in (t < _NEAR, t >= _NEAR)]
+    top = np.maximum(*(group.exponent.max(axis=-1) for group in groups))
+    numerator = np.zeros((heads, rows, codes.shape[-1]), dtype=np.int64)
+    denominator = np.zeros((heads, rows), dtype=np.int64)
+    for group in groups:
+        down = group.floor_t + top[..., None] - group.exponent
+        numerator += rshift_round(group.numerator << 7, down[..., None]).sum(axis=2)
+        denominator += rshift_round(group.denominator << 7, group.floor_t).sum(axis=-1)
     return scale_shift(_quotient(numerator, denominator), (14 - top)[..., None])
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupSums:
+    """T, e, D int64 [heads, rows, blocks] and N int64 [heads, rows, blocks, head_dim].
+
+    A group without members has zero sums, which no shift brings back.
+    """
+
+    floor_t: Int64Array
+    exponent: Int64Array
+    denominator: Int64Array
+    numerator: Int64Array
+
+
+def _group_sums(
+    t: Int64Array, codes: npt.NDArray[np.float64], exponents: Int64Array, member: BoolArray
+) -> _GroupSums:
+    """Sum the members of each block; *t* and *member* are [heads, rows, blocks, 64]."""
+    floor_t = np.where(member, t, _FAR).min(axis=-1) >> 16
+    exponent = np.where(member, exponents, 0).max(axis=-1)
+    rest = np.where(member, t - (floor_t << 16)[..., None], _FAR)
+    weights = pow2neg(rest)
+    lift = np.where(member, exponent[..., None] - exponents, 0) << 16
+    # Sums stay below 2**41, so float64 is exact here too.
+    lifted = pow2neg(rest + lift).astype(np.float64)
+    numerator = np.einsum("hrbk,hbkd->hrbd", lifted, codes, optimize=True)
+    return _GroupSums(floor_t, exponent, weights.sum(axis=-1), numerator.astype(np.int64))
 
 
 def _quotient(numerator: Int64Array, denominator: Int64Array) -> Int64Array:

@@ -1,0 +1,101 @@
+"""Every exception has a number of its own, and survives the trip to another process."""
+
+import importlib
+import inspect
+import pickle
+import pkgutil
+import types
+import typing
+from pathlib import Path, PurePath
+from typing import Any, Literal
+
+import pytest
+
+import sslm.errors
+from sslm.errors import base
+from sslm.errors.base import SslmError
+from sslm.errors.status import Status
+
+for _module in pkgutil.iter_modules(sslm.errors.__path__):
+    importlib.import_module(f"sslm.errors.{_module.name}")
+
+
+def _subclasses(kind: type[SslmError]) -> list[type[SslmError]]:
+    return [c for child in kind.__subclasses__() for c in (child, *_subclasses(child))]
+
+
+FAMILIES = [kind for kind in _subclasses(SslmError) if kind.__module__ == base.__name__]
+CAUSES = sorted(
+    # A private class gathers the facts that several causes share; nobody raises it.
+    (c for c in _subclasses(SslmError) if c not in FAMILIES and not c.__name__.startswith("_")),
+    key=lambda kind: (kind.status, kind.__name__),
+)
+
+each_cause = pytest.mark.parametrize("kind", CAUSES, ids=lambda kind: kind.__name__)
+
+
+def test_every_cause_has_a_number_of_its_own() -> None:
+    numbers = [kind.status for kind in CAUSES]
+    assert sorted(numbers) == sorted(set(numbers))
+    # Success is no error, and what no class names is a defect of ours: the root's own number.
+    assert set(Status) - set(numbers) == {Status.OK, SslmError.status}
+
+
+@each_cause
+def test_a_cause_states_itself(kind: type[SslmError]) -> None:
+    assert {"status", "message", "__doc__"} <= set(vars(kind))
+    assert sum(issubclass(kind, family) for family in FAMILIES) == 1
+
+
+@each_cause
+def test_a_message_tells_every_fact_it_names(kind: type[SslmError]) -> None:
+    """A message that names no fact of its class could not be formatted at the worst moment."""
+    assert str(_example(kind)).strip()
+
+
+@each_cause
+def test_an_exception_survives_pickle(kind: type[SslmError]) -> None:
+    error = _example(kind)
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(error, protocol))
+        assert type(again) is kind
+        assert str(again) == str(error)
+        assert again.args == error.args
+        assert vars(again) == vars(error)
+
+
+def _example(kind: type[SslmError]) -> SslmError:
+    """Construct an exception with a distinct fact for every annotation."""
+    hints = typing.get_type_hints(kind)
+    names = [
+        name
+        for parent in reversed(kind.__mro__)
+        if issubclass(parent, SslmError) and parent is not SslmError
+        for name in inspect.get_annotations(parent)
+    ]
+    facts = [_value(hints[name], index) for index, name in enumerate(dict.fromkeys(names), 1)]
+    return kind(*facts)
+
+
+def _value(hint: Any, seed: int) -> object:
+    simple: dict[object, object] = {
+        int: seed,
+        float: seed + 0.5,
+        str: f"text {seed}",
+        bytes: bytes([seed]),
+        bool: True,
+        Path: PurePath(f"file {seed}"),
+        type(None): None,
+    }
+    if hint in simple:
+        return simple[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _value(arguments[0], seed)
+    if origin is Literal:
+        return arguments[0]
+    if origin is tuple:
+        return tuple(_value(item, seed) for item in arguments if item is not Ellipsis)
+    if isinstance(hint, type) and issubclass(hint, Status):
+        return Status.OK
+    raise AssertionError(f"no example for a fact of type {hint}")

@@ -1,0 +1,264 @@
+"""The rules of style that a program can check, over the sources of the repository.
+
+The files are those of the checkout, whatever package is installed. Each list of exceptions gives
+its reasons, and an exception that nothing needs any more fails too.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.conftest import LONG_MODULE
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGE: Final = ROOT / "src" / "sslm"
+NATIVE: Final = ROOT / "native"
+
+MODULE_LINES_MAX: Final = 500
+MODULE_LINES_AIM: Final = 300
+FUNCTION_LINES_MAX: Final = 70
+NATIVE_LINE_CHARS_MAX: Final = 120
+
+UNNAMED_SUBJECTS: Final = {"utils", "helpers", "common", "misc", "manager"}
+
+
+class Exemption(NamedTuple):
+    """A module that need not follow a rule, and why."""
+
+    module: str
+    reason: str
+
+
+TWO_SUBJECTS: Final = (
+    Exemption("engine/runner", "a plan cannot run without the memory it is admitted for"),
+    Exemption("errors/engine", "opening and using are what one object offers"),
+    Exemption("errors/native", "the two sides of one boundary"),
+    Exemption("program/buffers", "read and write: what ops do with one buffer"),
+    Exemption("text/template_allowlist", "one list, of names from two sources"),
+    Exemption("text/tokenizer", "there and back is one mapping"),
+)
+"""Modules whose first line has an "and" although their subject is one."""
+
+FLOAT_EDGES: Final = (
+    Exemption("backends/reference/attention", "float64 BLAS for integer sums proven below 2**53"),
+    Exemption("backends/reference/kernels", "float64 BLAS for integer sums proven below 2**53"),
+    Exemption("backends/reference/panels", "weights as float64 for that BLAS"),
+    Exemption("engine/generation", "milliseconds of a run, which decide nothing"),
+    Exemption("formats/gguf_tensors", "dequantizes a source file's blocks to float32"),
+)
+"""Modules outside ``convert/`` that may compute with floats. docs/architecture.md lists them."""
+
+NATIVE_WORDS: Final = ("float", "double", "malloc", "calloc", "realloc", "printf", "fprintf")
+NATIVE_EXEMPTIONS: Final[tuple[Exemption, ...]] = ()
+"""Native files that may allocate or print, by path below ``native/``."""
+
+DOCUMENTS: Final = {".py", ".c", ".h", ".md", ".toml", ".txt", ".json", ".yml", ".yaml", ".cfg", ""}
+
+
+def _modules() -> dict[str, Path]:
+    paths = {path.relative_to(PACKAGE).with_suffix(""): path for path in PACKAGE.rglob("*.py")}
+    return {name.as_posix(): path for name, path in sorted(paths.items())}
+
+
+def _native_files() -> dict[str, Path]:
+    paths = sorted(path for path in NATIVE.rglob("*") if path.suffix in {".c", ".h"})
+    return {path.relative_to(NATIVE).as_posix(): path for path in paths}
+
+
+def _tracked_texts() -> Iterator[tuple[str, str]]:
+    """Yield path and text of every text file that git tracks, this one left out."""
+    listing = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    found = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False, text=True)
+    if found.returncode:
+        pytest.skip("not a git checkout, so no list of tracked files")
+    for name in filter(None, found.stdout.split("\0")):
+        path = ROOT / name
+        if path.suffix in DOCUMENTS and path.is_file() and path != Path(__file__):
+            yield name, path.read_text(encoding="utf-8")
+
+
+MODULES: Final = _modules()
+NATIVE_FILES: Final = _native_files()
+
+each_module = pytest.mark.parametrize("module", MODULES)
+each_native_file = pytest.mark.parametrize("native_file", NATIVE_FILES)
+
+
+def _tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def _exempt(exemptions: tuple[Exemption, ...]) -> set[str]:
+    return {exemption.module for exemption in exemptions}
+
+
+def test_there_is_something_to_check() -> None:
+    """An empty list of files would pass every other test here."""
+    assert "errors/status" in MODULES
+    assert any(name.endswith(".c") for name in NATIVE_FILES)
+
+
+@each_module
+def test_a_module_stops_at_500_lines(
+    module: str, record_property: Callable[[str, object], None]
+) -> None:
+    count = len(MODULES[module].read_text(encoding="utf-8").splitlines())
+    if count > MODULE_LINES_AIM:
+        record_property(LONG_MODULE, f"{module} {count}")
+    assert count <= MODULE_LINES_MAX
+
+
+@each_module
+def test_a_function_stops_at_70_lines(module: str) -> None:
+    sizes = {
+        node.name: (node.end_lineno or 0) - node.lineno + 1
+        for node in ast.walk(_tree(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: size for name, size in sizes.items() if size > FUNCTION_LINES_MAX} == {}
+
+
+@each_module
+def test_a_module_is_named_after_its_subject(module: str) -> None:
+    assert not UNNAMED_SUBJECTS & set(module.split("/"))
+
+
+@each_module
+def test_everything_public_says_what_it_is(module: str) -> None:
+    tree = _tree(module)
+    assert ast.get_docstring(tree)
+    assert [name for name, node in _public(tree) if not ast.get_docstring(node)] == []
+
+
+Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def _public(parent: ast.Module | ast.ClassDef) -> Iterator[tuple[str, Documented]]:
+    """Yield public classes, functions and methods; overloads are described once, below them."""
+    for node in parent.body:
+        if not isinstance(node, Documented) or node.name.startswith("_"):
+            continue
+        if not any(ast.unparse(mark).endswith("overload") for mark in node.decorator_list):
+            yield node.name, node
+        if isinstance(node, ast.ClassDef):
+            yield from _public(node)
+
+
+def _joins_subjects(module: str) -> bool:
+    """Tell whether the first line names two things; what follows a comma or a colon explains."""
+    if module.rpartition("/")[2] == "__init__":
+        return False  # A package holds several subjects.
+    first_line = (ast.get_docstring(_tree(module)) or "").partition("\n")[0]
+    return " and " in re.split(r"[:;.,](?:\s|$)", first_line, maxsplit=1)[0]
+
+
+def test_a_module_has_one_subject() -> None:
+    assert {module for module in MODULES if _joins_subjects(module)} == _exempt(TWO_SUBJECTS)
+
+
+def _floats(module: str) -> Iterator[str]:
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, float | complex):
+            yield f"line {node.lineno}: {node.value!r}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "float":
+            yield f"line {node.lineno}: float()"
+        if isinstance(node, ast.Attribute) and re.match(r"float|double|longdouble|half", node.attr):
+            yield f"line {node.lineno}: {node.attr}"
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
+            yield f"line {node.lineno}: /="
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and not _joins_paths(node):
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def _joins_paths(node: ast.BinOp) -> bool:
+    """Tell a path from a quotient: a text on the right, or a place on the left."""
+    if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Div):
+        return _joins_paths(node.left)
+    if isinstance(node.right, ast.JoinedStr):
+        return True
+    if isinstance(node.right, ast.Constant) and isinstance(node.right.value, str):
+        return True
+    return bool(re.search(r"(path|directory|folder|root|home)(\(.*\))?$", ast.unparse(node.left)))
+
+
+def test_floats_stay_at_the_edges() -> None:
+    found = {module: list(_floats(module)) for module in MODULES}
+    outside = {m: floats for m, floats in found.items() if floats and not m.startswith("convert/")}
+    edges = _exempt(FLOAT_EDGES)
+    assert {m: floats for m, floats in outside.items() if m not in edges} == {}
+    assert edges - set(outside) == set()
+
+
+@each_module
+def test_exceptions_live_in_the_errors_package(module: str) -> None:
+    if module.startswith("errors/"):
+        return
+    bases = [
+        (node.name, ast.unparse(base))
+        for node in ast.walk(_tree(module))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+    ]
+    assert [pair for pair in bases if re.search(r"(Error|Exception)$", pair[1])] == []
+
+
+# Spelled in two parts, so that this file may hold them.
+UNFINISHED: Final = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b|issue\s*#|\bhttp:" r"//")
+ELSEWHERE: Final = re.compile(
+    r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/|[A-Z]:\\Users"
+    r"|\bpy"
+    r"pi\.org|python"
+    r"hosted\.org|registry\.npm|\bcrates\.io|\banaconda\.org"
+    r"|\bproxy\.golang|index"
+    r"-url|INDEX"
+    r"_URL"
+)
+
+
+def _lines(text: str, pattern: re.Pattern[str]) -> list[str]:
+    lines = enumerate(text.splitlines(), 1)
+    return [f"line {number}: {line.strip()}" for number, line in lines if pattern.search(line)]
+
+
+@each_module
+def test_a_module_is_finished(module: str) -> None:
+    assert _lines(MODULES[module].read_text(encoding="utf-8"), UNFINISHED) == []
+
+
+@each_native_file
+def test_a_native_file_is_finished(native_file: str) -> None:
+    assert _lines(NATIVE_FILES[native_file].read_text(encoding="utf-8"), UNFINISHED) == []
+
+
+def test_no_tracked_file_names_a_machine_or_a_registry() -> None:
+    found = {name: _lines(text, ELSEWHERE) for name, text in _tracked_texts()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@each_native_file
+def test_a_native_line_has_at_most_120_characters(native_file: str) -> None:
+    lines = NATIVE_FILES[native_file].read_text(encoding="utf-8").splitlines()
+    long = [index for index, line in enumerate(lines, 1) if len(line) > NATIVE_LINE_CHARS_MAX]
+    assert long == []
+
+
+def _without_comments(source: str) -> str:
+    """Blank the comments and texts of a C file, keeping its lines."""
+    skipped = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+    return skipped.sub(lambda match: "\n" * match[0].count("\n"), source)
+
+
+def test_native_code_has_no_floats_and_takes_no_memory() -> None:
+    word = re.compile(rf"\b({'|'.join(NATIVE_WORDS)})\b")
+    found = {
+        name: _lines(_without_comments(path.read_text(encoding="utf-8")), word)
+        for name, path in NATIVE_FILES.items()
+    }
+    exempt = _exempt(NATIVE_EXEMPTIONS)
+    assert {name: lines for name, lines in found.items() if lines and name not in exempt} == {}
+    assert {name for name in exempt if not found.get(name)} == set()

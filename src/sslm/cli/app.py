@@ -1,0 +1,85 @@
+"""The program ``sslm``: its commands, and how errors become exit codes."""
+
+import os
+import sys
+import traceback
+from typing import Final
+
+import click
+import typer
+
+from sslm.cli import (
+    chat,
+    convert,
+    doctor,
+    evaluate,
+    generate,
+    inspect,
+    list_models,
+    prove,
+    pull,
+    tokenize,
+    verify,
+)
+from sslm.cli.exit_codes import INTERNAL, INTERRUPTED, USAGE, exit_code
+from sslm.cli.output import error_facts, note, print_json
+from sslm.errors.base import SslmError
+
+COMMANDS: Final = (
+    prove,
+    generate,
+    chat,
+    pull,
+    list_models,
+    convert,
+    inspect,
+    verify,
+    doctor,
+    tokenize,
+    evaluate,
+)
+"""Modules with a ``register(app)`` each, in the order of ``sslm --help``."""
+
+app = typer.Typer(
+    name="sslm",
+    help="Small language models, bit for bit the same, within limits you set.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for _module in COMMANDS:
+    _module.register(app)
+
+
+def main() -> None:
+    """Run the command line and exit with a code of API: 0, or that of the error's family."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; return its exit code instead of raising."""
+    is_json = "--json" in arguments
+    try:
+        result = app(args=arguments, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except SslmError as error:
+        if is_json:
+            print_json(error_facts(error))
+        note(f"error: {error}")
+        return exit_code(error)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        note("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read stdout has seen enough; Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        note(f"internal error; please report it:\n{traceback.format_exc()}")
+        return INTERNAL

@@ -1,0 +1,92 @@
+"""What commands print: the answer or JSON on stdout, everything else on stderr."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from sslm.errors.base import SslmError
+
+
+class Report(Protocol):
+    """Told what is being done, how far it is, and out of how much."""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Take note."""
+
+
+def print_json(facts: Mapping[str, object]) -> None:
+    """Write one JSON object and a newline to stdout."""
+    sys.stdout.write(json.dumps(facts, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def print_text(text: str) -> None:
+    """Write text to stdout as it is, at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Write a line for a person to stderr."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def error_facts(error: SslmError) -> dict[str, object]:
+    """Return an error as JSON output carries it."""
+    return {
+        "error": {
+            "type": type(error).__name__,
+            "status": int(error.status),
+            "message": str(error),
+        }
+    }
+
+
+@contextmanager
+def progress(*, is_shown: bool) -> Iterator[Report]:
+    """Show a progress bar on stderr while a long piece of work reports.
+
+    Nothing is drawn where stderr is no terminal; then each new kind of work gets one line.
+    """
+    if not is_shown:
+        yield lambda what, done, total: None
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _line_per_kind()
+        return
+    columns = (TextColumn("{task.description:>12}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield report
+
+
+def _line_per_kind() -> Report:
+    seen: set[str] = set()
+
+    def report(what: str, done: int, total: int) -> None:
+        del done, total
+        if what not in seen:
+            seen.add(what)
+            note(f"{what} ...")
+
+    return report

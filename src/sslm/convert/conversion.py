@@ -1,0 +1,211 @@
+"""From a GGUF file to a verified artifact."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sslm.artifact import (
+    Artifact,
+    ArtifactParts,
+    Provenance,
+    TensorStream,
+    read_artifact,
+    write_artifact,
+)
+from sslm.backends.native import NativeBackend
+from sslm.convert.calibrate import calibrate
+from sslm.convert.calibration_text import CALIBRATION_TEXTS
+from sslm.convert.golden_runs import record_golden
+from sslm.convert.integer_weights import read_integer_weights
+from sslm.convert.source import GgufModelSource
+from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
+from sslm.engine.runner import Runner
+from sslm.engine.verification import verify
+from sslm.errors.convert import ConversionDiffersError, NoCalibrationError
+from sslm.errors.runtime import OptionRangeError
+from sslm.errors.text import TextNotEncodableError
+from sslm.text.tokenizer import Tokenizer
+from sslm.version import VERSION
+
+WEIGHT_FORMATS: Final = ("int8",)
+_CALIBRATION_TOKENS_MAX: Final = 64
+_CALIBRATION_ROUNDS: Final = 2
+_READ_SIZE_BYTES: Final = 1 << 20
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how far it is, and out of how much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionReport:
+    """What a conversion wrote.
+
+    Args:
+        path: The artifact.
+        model_id: Hex name of everything that can change a token.
+        file_sha256: What ``sha256sum`` prints for it.
+        file_size_bytes: Its size.
+        source_sha256: Of the file it was made from.
+    """
+
+    path: str
+    model_id: str
+    file_sha256: str
+    file_size_bytes: int
+    source_sha256: str
+
+
+def convert_gguf(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    weights: str = "int8",
+    on_progress: Progress = lambda what, done, total: None,
+) -> ConversionReport:
+    """Convert a GGUF model; the same source and version give the same bytes on every machine.
+
+    The artifact is read back through the loader and verified on the native backend before it gets
+    its name. After an error or an interrupt nothing is left behind.
+
+    Args:
+        source: A GGUF file of a supported architecture.
+        out: Where the artifact goes; its folder must be there.
+        weights: Format of the weights: ``int8``.
+        on_progress: Called often.
+
+    Raises:
+        ArtifactError: If the source is not one we accept; one class per cause.
+        CalibrationError, AccumulatorBoundError: If its numbers do not suit the arithmetic.
+        ConversionDiffersError: If this machine does not compute what the reference computed.
+        DiskFullError, UnwritableFileError: If the artifact cannot be written.
+    """
+    if weights not in WEIGHT_FORMATS:
+        raise OptionRangeError("weights", repr(weights), " or ".join(WEIGHT_FORMATS))
+    path = Path(out)
+    with GgufModelSource.open(source) as model:
+        digest = _file_sha256(Path(source), on_progress)
+        vocabulary = vocabulary_from_gguf(model.file.metadata)
+        quantized = read_integer_weights(
+            model, lambda done, total: on_progress("quantize", done, total)
+        )
+        bits = calibrate(
+            quantized,
+            _calibration_ids(Tokenizer(vocabulary), model.config.max_position_embeddings),
+            lambda done: on_progress("calibrate", done, max(done, _CALIBRATION_ROUNDS)),
+        )
+        parts = ArtifactParts(
+            config=model.config,
+            fraction_bits=bits,
+            vocabulary=vocabulary,
+            chat_template=chat_template_from_gguf(model.file.metadata),
+            provenance=Provenance(
+                source_name=Path(source).name,
+                source_sha256=digest,
+                converter_version=VERSION,
+                options={"weights": weights},
+            ),
+        )
+        tensors = TensorStream.of(quantized.tensors(bits))
+    with _scratch_folder(path) as folder:
+        written = _write_verified(Path(folder), parts, tensors, on_progress)
+        report = _report(path, written, digest)
+        written.replace(path)
+    return report
+
+
+def _scratch_folder(path: Path) -> "tempfile.TemporaryDirectory[str]":
+    """Return a folder beside *path*, so that the last step is a rename."""
+    try:
+        return tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OptionRangeError("out", str(path), f"a folder one can write to ({error})") from error
+
+
+def _write_verified(
+    folder: Path, parts: ArtifactParts, tensors: TensorStream, on_progress: Progress
+) -> Path:
+    """Write the artifact with its golden runs and replay them from the file."""
+    draft, final = folder / "draft.sslm", folder / "final.sslm"
+    on_progress("write", 0, 2)
+    write_artifact(draft, parts, tensors)
+    with read_artifact(draft) as artifact:
+        golden = record_golden(
+            artifact, lambda done, total: on_progress("golden runs", done, total)
+        )
+    on_progress("write", 1, 2)
+    write_artifact(
+        final,
+        ArtifactParts(
+            config=parts.config,
+            fraction_bits=parts.fraction_bits,
+            vocabulary=parts.vocabulary,
+            chat_template=parts.chat_template,
+            provenance=parts.provenance,
+            golden=golden,
+        ),
+        tensors,
+    )
+    on_progress("write", 2, 2)
+    with read_artifact(final) as artifact:
+        _verify(artifact, on_progress)
+    return final
+
+
+def _verify(artifact: Artifact, on_progress: Progress) -> None:
+    backend = NativeBackend()
+    golden = artifact.golden
+    if golden is None:
+        raise AssertionError("the artifact was written with golden runs")
+    longest = max(len(run.prompt_token_ids) + len(run.token_ids) for run in golden.runs)
+    runner = Runner(artifact, backend, context_tokens=longest)
+    try:
+        report = verify(
+            artifact,
+            runner,
+            Tokenizer(artifact.vocabulary),
+            threads=1,
+            on_progress=lambda done, total: on_progress("verify", done, total),
+        )
+    finally:
+        runner.close()
+    if report.first_difference is not None:
+        raise ConversionDiffersError(report.tier, report.first_difference)
+
+
+def _report(path: Path, written: Path, source_sha256: bytes) -> ConversionReport:
+    with read_artifact(written) as artifact:
+        return ConversionReport(
+            path=str(path),
+            model_id=artifact.model_id.hex(),
+            file_sha256=artifact.file_sha256().hex(),
+            file_size_bytes=artifact.file_size_bytes,
+            source_sha256=source_sha256.hex(),
+        )
+
+
+def _file_sha256(path: Path, on_progress: Progress) -> bytes:
+    digest = hashlib.sha256()
+    total = path.stat().st_size
+    with path.open("rb") as file:
+        while block := file.read(_READ_SIZE_BYTES):
+            digest.update(block)
+            on_progress("hash source", file.tell(), total)
+    return digest.digest()
+
+
+def _calibration_ids(tokenizer: Tokenizer, context_tokens: int) -> list[list[int]]:
+    """Return the ids of every calibration text that the vocabulary can spell."""
+    limit = min(_CALIBRATION_TOKENS_MAX, context_tokens)
+    found = []
+    for text in CALIBRATION_TEXTS:
+        try:
+            found.append(tokenizer.encode(text)[:limit])
+        except TextNotEncodableError:
+            continue
+    if not found:
+        raise NoCalibrationError
+    return found

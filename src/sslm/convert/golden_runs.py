@@ -1,0 +1,75 @@
+"""Recording golden runs on the reference backend."""
+
+from collections.abc import Callable
+from typing import Final
+
+from sslm.artifact import Artifact, Golden, GoldenRun, TokenPair
+from sslm.backends.reference import ReferenceBackend
+from sslm.convert.calibration_text import GOLDEN_MESSAGE, GOLDEN_PROMPTS, TOKEN_PAIR_TEXTS
+from sslm.engine.runner import Runner
+from sslm.engine.tracing import run_traced, weight_digests
+from sslm.errors.text import TextNotEncodableError
+from sslm.text.chat_encoding import encode_chat
+from sslm.text.chat_template import ChatTemplate
+from sslm.text.message import Message
+from sslm.text.tokenizer import Tokenizer
+
+ANSWER_TOKENS: Final = 8
+PROMPT_TOKENS_MAX: Final = 48
+
+
+def record_golden(artifact: Artifact, on_progress: Callable[[int, int], None]) -> Golden:
+    """Run the golden prompts of an artifact on the reference backend.
+
+    Args:
+        artifact: Without golden runs of its own; its ``model_id`` is final.
+        on_progress: Called with runs done and in all.
+    """
+    tokenizer = Tokenizer(artifact.vocabulary)
+    prompts = _prompts(artifact, tokenizer)
+    context_tokens = PROMPT_TOKENS_MAX + ANSWER_TOKENS
+    runner = Runner(artifact, ReferenceBackend(), context_tokens=context_tokens)
+    runs = []
+    for text, ids, answer_tokens in prompts:
+        run = run_traced(runner, ids, max_tokens=answer_tokens)
+        runs.append(
+            GoldenRun(
+                text=text,
+                prompt_token_ids=tuple(ids),
+                token_ids=tuple(run.token_ids),
+                digest=run.digest,
+                segment_digests=run.segment_digests,
+            )
+        )
+        on_progress(len(runs), len(prompts))
+    return Golden(
+        runs=tuple(runs),
+        weight_digests=weight_digests(runner.program, artifact.tensors),
+        token_pairs=tuple(_token_pairs(tokenizer)),
+    )
+
+
+def _prompts(artifact: Artifact, tokenizer: Tokenizer) -> list[tuple[str | None, list[int], int]]:
+    """Return text, ids and answer length of every golden run."""
+    limit = min(PROMPT_TOKENS_MAX, artifact.config.max_position_embeddings - ANSWER_TOKENS)
+    prompts: list[tuple[str | None, list[int], int]] = []
+    for text in GOLDEN_PROMPTS:
+        ids = tokenizer.encode(text)[: max(limit, 1)]
+        prompts.append((text, ids, ANSWER_TOKENS if limit >= 1 else 1))
+    if artifact.chat_template is not None:
+        template = ChatTemplate(artifact.chat_template)
+        ids = encode_chat(tokenizer, template, [Message("user", GOLDEN_MESSAGE)])
+        prompts.append((None, ids[: max(limit, 1)], 1))
+    return prompts
+
+
+def _token_pairs(tokenizer: Tokenizer) -> list[TokenPair]:
+    pairs = []
+    for text in TOKEN_PAIR_TEXTS:
+        try:
+            ids = tokenizer.encode(text)
+        except TextNotEncodableError:
+            # A vocabulary without byte tokens cannot spell everything; then there is no pair.
+            continue
+        pairs.append(TokenPair(text=text, token_ids=tuple(ids)))
+    return pairs

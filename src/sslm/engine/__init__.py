@@ -1,0 +1,1 @@
+"""The facade: open an artifact, choose a backend, generate text."""

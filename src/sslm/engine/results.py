@@ -1,0 +1,78 @@
+"""What calls on a model return."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a request took.
+
+    Args:
+        prompt_tokens: Tokens of the prompt.
+        completion_tokens: Tokens of the answer, an end token included.
+        prefill_ms: Wall time until the first token was chosen.
+        decode_ms: Wall time from there to the last one.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    prefill_ms: float
+    decode_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """An answer.
+
+    Args:
+        text: The answer's text; an end token and a stop string are not part of it.
+        token_ids: Every chosen id, the one that ended the answer included.
+        digest: Hex SHA-256 that binds model, prompt, computed states and answer.
+        finish_reason: ``stop`` at an end token or stop string; ``length`` at max_tokens or at the
+            end of the context.
+        stop_reason: The id or string that ended it, or None.
+        usage: Counts and times.
+    """
+
+    text: str
+    token_ids: list[int]
+    digest: str
+    finish_reason: FinishReason
+    stop_reason: int | str | None
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamChunk:
+    """A piece of an answer as it comes.
+
+    Args:
+        text: Never ends inside a character; may be empty while one is incomplete.
+        token_ids: The ids chosen since the last piece.
+    """
+
+    text: str
+    token_ids: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """Bytes that a model takes, known before they are allocated.
+
+    Args:
+        weights: The artifact's bytes, mapped or copied.
+        kv: Pages of the sequences.
+        scratch: The plan's work memory and the sequences' own buffers.
+    """
+
+    weights: int
+    kv: int
+    scratch: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.kv + self.scratch

@@ -1,0 +1,178 @@
+"""A program with its plan and the memory that requests take."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sslm.artifact import Artifact
+from sslm.errors.program import BackendUnavailableError
+from sslm.errors.runtime import MemoryBudgetError, ObjectClosedError
+from sslm.model.llama import build_llama
+from sslm.model.tensor_shapes import check_tensors
+from sslm.program.plan import CHUNK_ROWS_MAX, Backend, Plan
+from sslm.program.program import Program
+from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
+from sslm.runtime.sequence import Chunk, Sequence, SequenceOptions, sequence_size_bytes
+from sslm.runtime.stepper import advance
+
+ALL_SEGMENTS = 1 << 30
+"""A budget that no program exhausts."""
+
+BACKENDS = ("reference", "native")
+
+
+def open_backend(backend: str, *, tier: str, threads: int) -> Backend:
+    """Open a backend by name; ``auto`` is the native one.
+
+    Raises:
+        BackendUnavailableError: If there is none of this name.
+        TierUnavailableError: If a forced tier does not run on this machine.
+    """
+    # Imported when chosen: the reference needs NumPy, the native backend does not.
+    if backend == "reference":
+        from sslm.backends.reference import ReferenceBackend
+
+        return ReferenceBackend(tier)
+    if backend in ("auto", "native"):
+        from sslm.backends.native import NativeBackend
+
+        return NativeBackend(tier, threads=threads)
+    raise BackendUnavailableError(backend, ", ".join(("auto", *BACKENDS)))
+
+
+def build_program(artifact: Artifact) -> Program:
+    """Build the program of an artifact, whose tensors are checked against its architecture."""
+    check_tensors(artifact.config, artifact.tensors)
+    return build_llama(artifact.config, artifact.fraction_bits, artifact.tensors)
+
+
+class Runner:
+    """Runs sequences of one model on one backend; safe to share between threads.
+
+    Args:
+        artifact: The model; stays the caller's.
+        backend: What to run on.
+        context_tokens: The longest sequence.
+        row_count_max: Rows of one run: 64, or more to advance several sequences together.
+        memory_bytes: Most bytes of weights, scratch and sequences, or None for no bound.
+
+    Raises:
+        MemoryBudgetError: If the model alone exceeds the bound.
+    """
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        backend: Backend,
+        *,
+        context_tokens: int,
+        row_count_max: int = CHUNK_ROWS_MAX,
+        memory_bytes: int | None = None,
+    ) -> None:
+        self.program = build_program(artifact)
+        self.model_id = artifact.model_id
+        self.context_tokens = context_tokens
+        self.backend_name, self.tier = backend.name, backend.tier
+        self._row_count_max = row_count_max
+        self._memory_bytes = memory_bytes
+        self._admitted_bytes = 0
+        # Taken for each slice, not for each request, so that requests of several threads alternate.
+        self._lock = threading.Lock()
+        self._plan: Plan | None = backend.compile(
+            self.program,
+            artifact.tensors,
+            row_count_max=row_count_max,
+            context_tokens=context_tokens,
+        )
+        self.scratch_size_bytes = self._plan.scratch_size_bytes
+        self._admit("weights and scratch", artifact.file_size_bytes + self.scratch_size_bytes)
+
+    def sequence_sizes_bytes(self, options: SequenceOptions) -> tuple[int, int]:
+        """Return the bytes of a sequence's pages and of its own buffers."""
+        pages = page_count_for(options.context_tokens)
+        kv = kv_pool_size_bytes(self.program.state_layout, pages)
+        return kv, sequence_size_bytes(self.program, options)
+
+    @contextmanager
+    def sequence(self, options: SequenceOptions) -> Iterator[Sequence]:
+        """Make a sequence with pages of its own; both are gone afterwards.
+
+        Raises:
+            MemoryBudgetError: If it does not fit the bound beside the others.
+        """
+        size_bytes = sum(self.sequence_sizes_bytes(options))
+        self._admit("a sequence's states", size_bytes)
+        try:
+            pool = KvPool(self.program.state_layout, page_count_for(options.context_tokens))
+            with Sequence(self.program, pool, self.model_id, options) as sequence:
+                yield sequence
+        finally:
+            with self._lock:
+                self._admitted_bytes -= size_bytes
+
+    def advance(
+        self, sequences: list[Sequence], *, budget_segments: int = ALL_SEGMENTS
+    ) -> list[tuple[Sequence, Chunk]]:
+        """Run a slice of every sequence; see :func:`sslm.runtime.stepper.advance`.
+
+        Raises:
+            ObjectClosedError: If the model was closed.
+        """
+        with self._lock:
+            if self._plan is None:
+                raise ObjectClosedError("model")
+            return advance(
+                self._plan,
+                sequences,
+                budget_segments=budget_segments,
+                row_count_max=self._row_count_max,
+            )
+
+    def close(self) -> None:
+        """Release the plan; waits for a slice in progress. May be called again."""
+        with self._lock:
+            if self._plan is not None:
+                self._plan.close()
+                self._plan = None
+
+    def _admit(self, what: str, size_bytes: int) -> None:
+        with self._lock:
+            needed = self._admitted_bytes + size_bytes
+            if self._memory_bytes is not None and needed > self._memory_bytes:
+                raise MemoryBudgetError(what, needed, self._memory_bytes)
+            self._admitted_bytes = needed
+
+
+def run_greedy(
+    runner: Runner,
+    sequence: Sequence,
+    prompt: list[int],
+    *,
+    max_tokens: int,
+    budget_segments: int = ALL_SEGMENTS,
+    neighbours: tuple[Sequence, ...] = (),
+    on_chunk: Callable[[Chunk], None] = lambda chunk: None,
+) -> list[int]:
+    """Continue a prompt by exactly *max_tokens* ids, whatever they are; return them.
+
+    Args:
+        runner: Of the model.
+        sequence: Fresh.
+        prompt: At least one id.
+        max_tokens: At least 1.
+        budget_segments: Segments of one slice.
+        neighbours: Sequences with tokens pending, advanced in the same runs until they are done.
+        on_chunk: Called with each finished chunk of the sequence, whose results are still there.
+    """
+    answer: list[int] = []
+    sequence.push(prompt)
+    while True:
+        busy = [one for one in neighbours if one.pending_count]
+        for finished, chunk in runner.advance([sequence, *busy], budget_segments=budget_segments):
+            if finished is sequence:
+                on_chunk(chunk)
+        if sequence.selected is not None:
+            answer.append(sequence.selected)
+            if len(answer) == max_tokens:
+                return answer
+            sequence.push(answer[-1:])

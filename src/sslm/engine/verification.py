@@ -1,0 +1,106 @@
+"""Replaying an artifact's golden runs: does this machine compute this file right?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sslm.artifact import Artifact, GoldenRun
+from sslm.engine.runner import Runner
+from sslm.engine.tracing import TracedRun, run_traced, segment_names, weight_digests
+from sslm.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """What a verification found.
+
+    Args:
+        ok: Whether everything is as it was recorded.
+        digest: Hex digest of the first golden run's answer, as this machine computes it.
+        first_difference: What differs first, in words that name the segment; None if nothing.
+        tier: The CPU tier that ran.
+        backend: The backend that ran.
+        threads: How many threads ran.
+        run_count: Golden runs replayed.
+    """
+
+    ok: bool
+    digest: str
+    first_difference: str | None
+    backend: str
+    tier: str
+    threads: int
+    run_count: int
+
+
+def verify(
+    artifact: Artifact,
+    runner: Runner,
+    tokenizer: Tokenizer,
+    *,
+    threads: int,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> VerifyReport:
+    """Replay every golden run and compare token ids, digests, weights and tokenizer.
+
+    Args:
+        artifact: With golden runs.
+        runner: Of the artifact.
+        tokenizer: Of the artifact.
+        threads: For the report.
+        on_progress: Called with golden runs done and in all.
+    """
+    golden = artifact.golden
+    if golden is None:
+        raise AssertionError("the caller refuses artifacts without golden runs")
+    first_difference: str | None = None
+    digest = ""
+    for index, recorded in enumerate(golden.runs):
+        run = run_traced(runner, recorded.prompt_token_ids, max_tokens=len(recorded.token_ids))
+        digest = digest or run.digest.hex()
+        first_difference = first_difference or _difference(runner, index, recorded, run)
+        on_progress(index + 1, len(golden.runs))
+    first_difference = (
+        first_difference
+        or _weight_difference(artifact, runner)
+        or _tokenizer_difference(artifact, tokenizer)
+    )
+    return VerifyReport(
+        ok=first_difference is None,
+        digest=digest,
+        first_difference=first_difference,
+        backend=runner.backend_name,
+        tier=runner.tier,
+        threads=threads,
+        run_count=len(golden.runs),
+    )
+
+
+def _difference(runner: Runner, index: int, recorded: GoldenRun, run: TracedRun) -> str | None:
+    names = segment_names(runner.program)
+    pairs = zip(names, recorded.segment_digests, run.segment_digests, strict=True)
+    for name, expected, found in pairs:
+        if expected != found:
+            return f"golden run {index}: {name} computes other values than were recorded"
+    if list(recorded.token_ids) != run.token_ids:
+        return f"golden run {index}: other token ids are selected from the same logits"
+    if recorded.digest != run.digest:
+        return f"golden run {index}: same tokens and states, another digest: another model_id"
+    return None
+
+
+def _weight_difference(artifact: Artifact, runner: Runner) -> str | None:
+    if artifact.golden is None:
+        return None
+    found = weight_digests(runner.program, artifact.tensors)
+    names = segment_names(runner.program)
+    for name, expected, digest in zip(names, artifact.golden.weight_digests, found, strict=True):
+        if expected != digest:
+            return f"{name} has other weights than the golden runs were made with"
+    return None
+
+
+def _tokenizer_difference(artifact: Artifact, tokenizer: Tokenizer) -> str | None:
+    for pair in artifact.golden.token_pairs if artifact.golden else ():
+        if tokenizer.encode(pair.text) != list(pair.token_ids):
+            return f"the tokenizer makes other ids of {pair.text!r} than were recorded"
+    return None

@@ -1,0 +1,59 @@
+"""Ending an answer at a string, which may begin in one token and end in another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StopResult:
+    """What a piece of text led to.
+
+    Attributes:
+        text: What is certain to belong to the answer, up to the stop.
+        stop: The string that ended it, or None.
+    """
+
+    text: str
+    stop: str | None
+
+
+class StopStrings:
+    """Holds text back as long as it may be the beginning of a stop string.
+
+    Of several stops in the same text the one that begins first counts, and of those that begin
+    together the longest. Text from the stop on never comes out.
+
+    Args:
+        stops: Strings of at least one character; none means that nothing is held back.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._held = ""
+
+    def push(self, text: str) -> StopResult:
+        """Take the next piece of text."""
+        self._held += text
+        found = [(self._held.find(stop), -len(stop), stop) for stop in self._stops]
+        hits = [hit for hit in found if hit[0] >= 0]
+        keep_from = self._possible_start()
+        if hits and min(hits)[0] <= keep_from:
+            start, _, stop = min(hits)
+            text, self._held = self._held[:start], ""
+            return StopResult(text, stop)
+        text, self._held = self._held[:keep_from], self._held[keep_from:]
+        return StopResult(text, None)
+
+    def finish(self) -> str:
+        """Return what was held back; no stop can come any more."""
+        text, self._held = self._held, ""
+        return text
+
+    def _possible_start(self) -> int:
+        """Return where the first unfinished stop could begin; the length of the text if nowhere."""
+        longest = max((len(stop) for stop in self._stops), default=1)
+        for start in range(max(len(self._held) - longest + 1, 0), len(self._held)):
+            tail = self._held[start:]
+            if any(stop.startswith(tail) and stop != tail for stop in self._stops):
+                return start
+        return len(self._held)

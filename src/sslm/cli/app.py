@@ -59,27 +59,37 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; return its exit code instead of raising."""
-    is_json = "--json" in arguments
     try:
         result = app(args=arguments, standalone_mode=False)
-        return result if isinstance(result, int) else 0
-    except SslmError as error:
-        if is_json:
-            print_json(error_facts(error))
-        note(f"error: {error}")
-        return exit_code(error)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.ClickException as error:
-        error.show()
-        return USAGE
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        note("interrupted")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read stdout has seen enough; Python would complain once more when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception:
-        note(f"internal error; please report it:\n{traceback.format_exc()}")
-        return INTERNAL
+    except Exception as error:
+        return _explain(error, is_json="--json" in arguments)
+    except KeyboardInterrupt as error:
+        return _explain(error, is_json=False)
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: BaseException, *, is_json: bool) -> int:
+    """Say what went wrong, where a person or a program will look; return the exit code."""
+    match error:
+        case SslmError():
+            if is_json:
+                print_json(error_facts(error))
+            note(f"error: {error}")
+            code = exit_code(error)
+        case click.exceptions.Exit():
+            code = error.exit_code
+        case click.ClickException():
+            error.show()
+            code = USAGE
+        case KeyboardInterrupt() | click.exceptions.Abort():
+            note("interrupted")
+            code = INTERRUPTED
+        case BrokenPipeError():
+            # Whoever read stdout has seen enough; Python would complain again when it flushes.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        case _:
+            trace = "".join(traceback.format_exception(error))
+            note(f"internal error; please report it:\n{trace}")
+            code = INTERNAL
+    return code

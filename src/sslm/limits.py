@@ -101,7 +101,7 @@ SSLM_GOLDEN_RUN_COUNT_MAX: Final = 64
 SSLM_GOLDEN_TOKEN_COUNT_MAX: Final = 4096
 """Token ids of one prompt, answer or text of the golden runs."""
 
-SSLM_GOLDEN_TEXT_SIZE_MAX: Final = 1 << 16
+SSLM_GOLDEN_TEXT_SIZE_CHARS_MAX: Final = 1 << 16
 """Characters of one text of the golden runs."""
 
 SSLM_GOLDEN_PAIR_COUNT_MAX: Final = 1024

@@ -119,7 +119,7 @@ def _read_run(
     fields = JsonFields(place, value)
     count = limits.SSLM_GOLDEN_TOKEN_COUNT_MAX
     run = GoldenRun(
-        text=fields.text_or_none("text", at_most=limits.SSLM_GOLDEN_TEXT_SIZE_MAX),
+        text=fields.text_or_none("text", at_most=limits.SSLM_GOLDEN_TEXT_SIZE_CHARS_MAX),
         prompt_token_ids=fields.items("prompt_token_ids", token_id, at_least=1, at_most=count),
         token_ids=fields.items("token_ids", token_id, at_most=count),
         digest=fields.hexadecimal("digest", size_bytes=DIGEST_SIZE_BYTES),
@@ -132,7 +132,7 @@ def _read_run(
 def _read_pair(place: str, value: JsonValue, *, token_id: _ReadTokenId) -> TokenPair:
     fields = JsonFields(place, value)
     pair = TokenPair(
-        text=fields.text("text", at_most=limits.SSLM_GOLDEN_TEXT_SIZE_MAX),
+        text=fields.text("text", at_most=limits.SSLM_GOLDEN_TEXT_SIZE_CHARS_MAX),
         token_ids=fields.items("token_ids", token_id, at_most=limits.SSLM_GOLDEN_TOKEN_COUNT_MAX),
     )
     fields.finish()

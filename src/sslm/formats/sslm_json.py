@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn, TypeVar
 
-from sslm.errors.artifact import (
+from sslm.errors.canonical_json import (
     JsonMissingKeyError,
     JsonNotCanonicalError,
     JsonRangeError,

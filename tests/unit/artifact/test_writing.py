@@ -13,7 +13,6 @@ from sslm.artifact import TensorSpec, TensorStream, read_artifact, write_artifac
 from sslm.artifact.atomic_file import atomic_file
 from sslm.errors.artifact import (
     DiskFullError,
-    JsonRangeError,
     SectionsDisagreeError,
     TensorNameError,
     TensorRoleError,
@@ -21,6 +20,7 @@ from sslm.errors.artifact import (
     TensorValueError,
     UnwritableFileError,
 )
+from sslm.errors.canonical_json import JsonRangeError
 from sslm.program.tensors import Tensor
 from tests.unit.artifact import tiny_artifact
 

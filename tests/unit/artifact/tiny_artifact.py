@@ -4,8 +4,19 @@ import hashlib
 import struct
 from array import array
 from fractions import Fraction
+from pathlib import Path
 
-from sslm.artifact import ArtifactParts, Golden, GoldenRun, Provenance, TokenPair
+from sslm.artifact import (
+    Artifact,
+    ArtifactParts,
+    Golden,
+    GoldenRun,
+    Provenance,
+    TensorStream,
+    TokenPair,
+    write_artifact,
+)
+from sslm.artifact.reading import artifact_from
 from sslm.formats.sslm_container import SectionType, section_places
 from sslm.model.config import ModelConfig, RopePairing
 from sslm.model.fraction_bits import FractionBits, LayerFractionBits
@@ -171,3 +182,32 @@ def reseal(file: bytes) -> bytes:
         digests += hashlib.sha256(file[offset : offset + size]).digest()
     changed[32:64] = hashlib.sha256(changed[: 64 + 40 * count] + digests).digest()
     return bytes(changed)
+
+
+class _MemoryFile:
+    """A file's bytes without the file."""
+
+    def __init__(self, content: bytes) -> None:
+        self.view = memoryview(content)
+
+    def close(self) -> None:
+        self.view.release()
+
+
+def read(content: bytes) -> Artifact:
+    """Read an artifact from bytes in memory."""
+    return artifact_from(_MemoryFile(content))
+
+
+def patched(file: bytes, offset: int, layout: str, value: int) -> bytes:
+    """Overwrite one field and seal the file again."""
+    changed = bytearray(file)
+    struct.pack_into(layout, changed, offset, value)
+    return reseal(bytes(changed))
+
+
+def tiny_file(folder: Path) -> bytes:
+    """Write the tiny artifact into *folder*; return its bytes."""
+    path = folder / "tiny.sslm"
+    write_artifact(path, PARTS, TensorStream.of(tiny_tensors()))
+    return path.read_bytes()

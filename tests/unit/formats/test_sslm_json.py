@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sslm.errors.artifact import JsonNotCanonicalError, JsonRangeError, JsonTypeError
+from sslm.errors.canonical_json import JsonNotCanonicalError, JsonRangeError, JsonTypeError
 from sslm.formats.sslm_json import JsonFields, JsonValue, decode_json, encode_json
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8)

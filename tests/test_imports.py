@@ -40,8 +40,11 @@ def test_importing_the_package_starts_no_thread() -> None:
     assert len(_after("import sslm")["threads"]) == 1
 
 
-def test_gguf_records_are_read_without_numpy() -> None:
-    assert "numpy" not in _after("import sslm.formats.gguf")["modules"]
+@pytest.mark.parametrize(
+    "module", ["sslm.formats.gguf", "sslm.artifact", "sslm.runtime.stepper", "sslm.backends.native"]
+)
+def test_opening_and_running_a_model_needs_no_numpy(module: str) -> None:
+    assert "numpy" not in _after(f"import {module}")["modules"]
 
 
 def _is_editable() -> bool:

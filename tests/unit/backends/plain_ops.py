@@ -134,8 +134,8 @@ def attention_head(
     highest = max(scores.values())
     t = {j: highest - score for j, score in scores.items()}
     groups: dict[tuple[int, bool], list[int]] = {}
-    for j in t:
-        groups.setdefault((j >> 6, t[j] >= 8 << 16), []).append(j)
+    for j, distance in t.items():
+        groups.setdefault((j >> 6, distance >= 8 << 16), []).append(j)
     exponent = max(values[j][1] for j in t)
     d_sum, n_sum = 0, [0] * len(query)
     for members in groups.values():

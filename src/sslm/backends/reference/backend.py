@@ -7,6 +7,7 @@ import numpy as np
 
 from sslm.backends.reference import kernels
 from sslm.backends.reference.attention import attention
+from sslm.backends.reference.checks import check_spans, check_tensors
 from sslm.backends.reference.panels import int32_values, panel_row, panel_rows
 from sslm.backends.reference.rows import Observer, Rows
 from sslm.errors.program import (
@@ -37,7 +38,13 @@ class ReferenceBackend:
     def compile(
         self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
     ) -> "ReferencePlan":
-        """Bind a program to its tensors; nothing is prepared, so the sizes do not matter."""
+        """Bind a program to its tensors; nothing is prepared, so the sizes do not matter.
+
+        Raises:
+            BackendUnavailableError: If the program is not of profile ``int/1``.
+            TensorMissingError: If a tensor is not there.
+            TensorShapeError: If one has another shape or encoding than the program says.
+        """
         del row_count_max, context_tokens
         if program.profile != "int/1":
             raise BackendUnavailableError(f"reference for profile {program.profile}", "int/1")
@@ -61,19 +68,25 @@ class ReferencePlan:
         self.program = program
         self._tensors = tensors
         self._observer = observer
-        for segment in program.segments:
-            for name in segment.tensor_names():
-                self._tensor(name)
+        check_tensors(program, tensors)
 
     def close(self) -> None:
         """Let go of the tensors."""
         self._tensors = {}
 
     def run(self, first: int, last: int, spans: Sequence[Span]) -> None:
-        """Run segments first … last - 1 over the rows of all spans; see ``Plan.run``."""
+        """Run segments first … last - 1 over the rows of all spans; see ``Plan.run``.
+
+        Raises:
+            SegmentRangeError: If first … last is not a range of segments.
+            OpShapeError: If a span's rows, ids, positions or pages do not fit.
+        """
         count = len(self.program.segments)
         if not 0 <= first <= last <= count:
             raise SegmentRangeError(first, last, count)
+        check_spans(self.program, spans)
+        if not spans:
+            return
         rows = Rows(self.program, spans, self._observer)
         for index in range(first, last):
             segment = self.program.segments[index]

@@ -20,7 +20,7 @@ class Rows:
 
     Args:
         program: Names the residual, which is read from and written to each sequence.
-        spans: What to run.
+        spans: What to run, at least one.
         observer: Sees what :meth:`put` stores before it is clamped.
     """
 
@@ -36,6 +36,7 @@ class Rows:
         self._residual = program.residual
         self._values: dict[str, Int64Array] = {}
         self._codes: dict[str, tuple[Int64Array, Int64Array]] = {}
+        self._saturations = np.zeros((len(spans), len(SaturationSite)), dtype=np.int64)
         carried = [self._residual_of(span)[: span.row_count] for span in spans]
         self._values[program.residual.name] = np.concatenate(carried).astype(np.int64)
 
@@ -80,17 +81,19 @@ class Rows:
         self.count(site, saturated)
 
     def count(self, site: SaturationSite, saturated: Int64Array) -> None:
-        """Add int64 [rows] saturations to the counters of the rows' sequences."""
-        for index, span in enumerate(self.spans):
+        """Count int64 [rows] saturations for the rows' sequences; :meth:`commit` adds them."""
+        for index in range(len(self.spans)):
             added = saturated[self.starts[index] : self.starts[index + 1]].sum()
-            np.frombuffer(span.memory.saturations, dtype=np.int64)[site] += added
+            self._saturations[index, site] += added
 
     def commit(self) -> None:
-        """Hand the residual and the staged fixed states back to the sequences."""
+        """Hand residual, fixed states and saturations back: a run that failed changed none."""
         residual = self.values(self._residual)
         for index, span in enumerate(self.spans):
             rows = residual[self.starts[index] : self.starts[index + 1]]
             self._residual_of(span)[: span.row_count] = rows
+            counters = np.frombuffer(span.memory.saturations, dtype=np.int64)
+            counters += self._saturations[index]
             self.states[index].commit()
 
     def _residual_of(self, span: Span) -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":

@@ -72,8 +72,7 @@ static void gather(sslm_plan *plan, const sslm_run *run)
                 .position = (int32_t)span->first_position + index,
             };
             if (span->logits != NULL && index >= span->first_logits_row) plan->picked[plan->picked_count++] = row;
-            if (run->first_segment > 0)
-                memcpy(int32_row(residual, row), span->residual + (size_t)index * (size_t)residual->width, size_bytes);
+            memcpy(int32_row(residual, row), span->residual + (size_t)index * (size_t)residual->width, size_bytes);
         }
     }
     for (int32_t i = 0; i < program->thread_count; i++)

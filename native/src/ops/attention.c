@@ -2,6 +2,9 @@
 #include "arithmetic.h"
 #include "ops.h"
 
+/* Keys this far below the largest score, in powers of two with 16 fraction bits, have sums of their own. */
+#define FAR (8u << 16)
+
 /* One query head at one position, and where its keys and values lie. */
 typedef struct {
     const sslm_job *job;
@@ -75,34 +78,62 @@ static int32_t largest_exponent(const uint8_t *exponents, int32_t first, int32_t
     return largest;
 }
 
-/* Steps 3 to 5 for one page: add its part to the sums. */
-static void weigh_page(const query_place *at, int32_t page, int32_t largest, weighted_sum *total)
+/* The visible tokens of a page on one side of FAR; `count` of them, in ascending order. */
+typedef struct {
+    uint32_t distances[SSLM_PAGE_TOKENS];     /* t */
+    uint8_t tokens[SSLM_PAGE_TOKENS];
+    int32_t count;
+} key_group;
+
+static void add_key(key_group *group, uint8_t token, uint32_t distance)
+{
+    group->tokens[group->count] = token;
+    group->distances[group->count] = distance;
+    group->count++;
+}
+
+/* Steps 3 to 5 for one group that is not empty: add its part to the sums. */
+static void weigh_group(const query_place *at, int32_t page, const key_group *group, weighted_sum *total)
 {
     const int32_t *nodes = at->job->program->pow2_nodes;
     int32_t values = at->job->op->values;
-    int32_t first = first_token(at, page), last = last_token(at, page);
-    const int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - at->first_key / SSLM_PAGE_TOKENS);
     const uint8_t *exponents = page_exponents(at, values, page);
-    int32_t block_largest = scores[first];
-    for (int32_t token = first; token < last; token++)
-        block_largest = scores[token] > block_largest ? scores[token] : block_largest;
-    uint32_t whole = ((uint32_t)largest - (uint32_t)block_largest) >> 16;
-    int32_t exponent = largest_exponent(exponents, first, last);
+    uint32_t nearest = UINT32_MAX;
+    int32_t exponent = 0;
+    for (int32_t i = 0; i < group->count; i++) {
+        nearest = group->distances[i] < nearest ? group->distances[i] : nearest;
+        exponent = exponents[group->tokens[i]] > exponent ? exponents[group->tokens[i]] : exponent;
+    }
+    uint32_t whole = nearest >> 16, denominator = 0;
     uint32_t weights[SSLM_PAGE_TOKENS] = {0};
-    uint32_t denominator = 0;
-    for (int32_t token = first; token < last; token++) {
-        uint32_t t = (uint32_t)largest - (uint32_t)scores[token] - (whole << 16);
+    for (int32_t i = 0; i < group->count; i++) {
         /* From 22 on every power is zero; the cut keeps the sum below from wrapping. */
+        uint32_t t = group->distances[i] - (whole << 16);
         t = t < (22u << 16) ? t : 22u << 16;
         denominator += pow2neg(nodes, t);
-        weights[token] = pow2neg(nodes, t + ((uint32_t)(exponent - exponents[token]) << 16));
+        uint32_t lift = (uint32_t)(exponent - exponents[group->tokens[i]]);
+        weights[group->tokens[i]] = pow2neg(nodes, t + (lift << 16));
     }
     total->denominator += rshift_round((int64_t)denominator << 7, (int32_t)whole);
     int32_t shift = (int32_t)whole + total->exponent - exponent;
     if (shift > 62) return;
+    int32_t first_pair = group->tokens[0] / 2, last_pair = group->tokens[group->count - 1] / 2 + 1;
     int64_t sums[SSLM_HEAD_DIM_MAX];
-    TIERED(sslm_weigh_values)(weights, page_codes(at, values, page), at->head_dim, first / 2, (last + 1) / 2, sums);
+    TIERED(sslm_weigh_values)(weights, page_codes(at, values, page), at->head_dim, first_pair, last_pair, sums);
     for (int32_t d = 0; d < at->head_dim; d++) total->numerators[d] += rshift_round(sums[d] * 128, shift);
+}
+
+static void weigh_page(const query_place *at, int32_t page, int32_t largest, weighted_sum *total)
+{
+    const int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - at->first_key / SSLM_PAGE_TOKENS);
+    key_group near, far;
+    near.count = far.count = 0;
+    for (int32_t token = first_token(at, page); token < last_token(at, page); token++) {
+        uint32_t distance = (uint32_t)largest - (uint32_t)scores[token];
+        add_key(distance < FAR ? &near : &far, (uint8_t)token, distance);
+    }
+    if (near.count != 0) weigh_group(at, page, &near, total);
+    if (far.count != 0) weigh_group(at, page, &far, total);
 }
 
 /* Steps 6 and 7. Returns how many outputs had to be clamped. */

@@ -47,6 +47,16 @@ def test_a_cause_states_itself(kind: type[SslmError]) -> None:
     assert sum(issubclass(kind, family) for family in FAMILIES) == 1
 
 
+def test_exit_codes_cover_every_family() -> None:
+    from sslm.cli.exit_codes import FAMILIES as CODES
+    from sslm.cli.exit_codes import exit_code
+
+    assert set(CODES) == set(FAMILIES)
+    for kind in CAUSES:
+        family = next(family for family in FAMILIES if issubclass(kind, family))
+        assert exit_code(_example(kind)) == CODES[family]
+
+
 @each_cause
 def test_a_message_tells_every_fact_it_names(kind: type[SslmError]) -> None:
     """A message that names no fact of its class could not be formatted at the worst moment."""

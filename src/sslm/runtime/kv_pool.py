@@ -38,8 +38,10 @@ class KvPool:
             raise OptionRangeError("memory", f"{memory.nbytes} bytes", f"{size_bytes} writable")
         self.layout = layout
         self.page_count = page_count
-        # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
-        self.memory = memory or memoryview(mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE)))
+        if memory is None:
+            # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
+            memory = memoryview(mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE)))
+        self.memory = memory
         self._free = list(range(page_count - 1, -1, -1))
 
     @property

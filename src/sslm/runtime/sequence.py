@@ -10,6 +10,7 @@ from typing import Self
 from sslm.errors.runtime import (
     ContextLengthError,
     ObjectClosedError,
+    OptionRangeError,
     SequenceBusyError,
     TokenIdRangeError,
 )
@@ -20,21 +21,32 @@ from sslm.program.program import Program
 from sslm.runtime.kv_pool import KvPool, page_count_for
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceOptions:
     """What a sequence is made for.
 
     Args:
-        context_tokens: Positions that it may compute; their pages are taken when it is made.
+        context_tokens: Positions that it may compute, at least 1 and at most the program's; their
+            pages are taken when it is made.
         chunk_tokens: Most rows of one prefill chunk, 1 … 64.
         has_all_logits: Score every position, not only the last of what was pushed.
         is_traced: Keep the digests of every segment of the chunk in progress.
+
+    Raises:
+        OptionRangeError: If a number is out of its range.
     """
 
     context_tokens: int
     chunk_tokens: int = CHUNK_ROWS_MAX
     has_all_logits: bool = False
     is_traced: bool = False
+
+    def __post_init__(self) -> None:
+        if self.context_tokens < 1:
+            raise OptionRangeError("context_tokens", str(self.context_tokens), "at least 1")
+        if not 1 <= self.chunk_tokens <= CHUNK_ROWS_MAX:
+            expected = f"1 to {CHUNK_ROWS_MAX}"
+            raise OptionRangeError("chunk_tokens", str(self.chunk_tokens), expected)
 
 
 def sequence_size_bytes(program: Program, options: SequenceOptions) -> int:
@@ -69,25 +81,31 @@ class Sequence:
         options: What it is made for.
 
     Raises:
+        OptionRangeError: If ``context_tokens`` is beyond the program's positions.
         KvPoolExhaustedError: If the pool cannot hold ``context_tokens``; nothing was taken.
     """
 
     def __init__(
         self, program: Program, pool: KvPool, model_id: bytes, options: SequenceOptions
     ) -> None:
+        longest = program.max_position_embeddings
+        if options.context_tokens > longest:
+            found = str(options.context_tokens)
+            raise OptionRangeError("context_tokens", found, f"at most {longest}")
         self.program = program
         self.options = options
         self.token_ids: list[int] = []
         self.selected: int | None = None
         self.chunk: Chunk | None = None
-        self._pool = pool
-        self._pages = pool.take(page_count_for(options.context_tokens))
         self._pending: deque[int] = deque()
         self._link = first_link(program.arithmetic_version, model_id)
         buffers = {
             name: memoryview(bytearray(size))
             for name, size in _buffer_sizes(program, options).items()
         }
+        # After the buffers, so that a lack of memory for them leaves no pages taken.
+        self._pool = pool
+        self._pages = pool.take(page_count_for(options.context_tokens))
         buffers["pages"] = memoryview(array("i", self._pages))
         self._buffers = buffers
         self.memory = SequenceMemory(
@@ -125,7 +143,7 @@ class Sequence:
         return {site.name.lower(): counts[site] for site in SaturationSite}
 
     def push(self, token_ids: TokenIds[int]) -> None:
-        """Queue tokens to compute.
+        """Queue tokens to compute. The token chosen before is forgotten, unless there are none.
 
         Raises:
             TokenIdRangeError: If one is not in the vocabulary; nothing was queued.
@@ -140,15 +158,19 @@ class Sequence:
         needed = self.position + self.pending_count + len(token_ids)
         if needed > self.options.context_tokens:
             raise ContextLengthError(needed, self.options.context_tokens)
-        self._pending.extend(token_ids)
-        self.selected = None
+        if len(token_ids):
+            self._pending.extend(token_ids)
+            self.selected = None
 
     def begin_chunk(self) -> "Chunk":
         """Return the chunk in progress, or start the next one.
 
         Raises:
             SequenceBusyError: If nothing is pending.
+            ObjectClosedError: If the sequence is closed.
         """
+        if not self._buffers:
+            raise ObjectClosedError("sequence")
         if self.chunk is not None:
             return self.chunk
         if not self._pending:
@@ -191,11 +213,13 @@ class Sequence:
         return chunk
 
     def close(self) -> None:
-        """Give the pages back; may be called again."""
+        """Give the pages back and drop what is pending; may be called again."""
         if self._pages:
             self._pool.give_back(self._pages)
             self._pages = []
         self._buffers = {}
+        self._pending.clear()
+        self.chunk = None
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from collections.abc import Sequence as Sequences
 from itertools import groupby
 
+from sslm.errors.runtime import OptionRangeError
 from sslm.program.plan import Plan
 from sslm.runtime.sequence import Chunk, Sequence
 
@@ -23,8 +24,18 @@ def advance(
 
     Returns:
         The sequences whose chunk came to its end, with that chunk.
+
+    Raises:
+        OptionRangeError: If the budget is below 1, or a chunk alone has too many rows; nothing ran.
+        SequenceBusyError: If a sequence has nothing pending; nothing ran.
+        ObjectClosedError: If a sequence is closed; nothing ran.
     """
+    if budget_segments < 1:
+        raise OptionRangeError("budget_segments", str(budget_segments), "at least 1")
     waiting = sorted(sequences, key=lambda sequence: _stage(sequence.begin_chunk()))
+    most_rows = max((s.begin_chunk().span.row_count for s in waiting), default=0)
+    if most_rows > row_count_max:
+        raise OptionRangeError("row_count_max", str(row_count_max), f"at least {most_rows}")
     finished = []
     for (first, stop), group in groupby(waiting, key=lambda s: _stage(s.begin_chunk())):
         last = min(stop, first + budget_segments)

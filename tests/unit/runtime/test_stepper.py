@@ -1,0 +1,189 @@
+"""No result depends on chunks, slices, neighbours or who had a page before."""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Spans
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sslm.backends.reference.backend import ReferencePlan
+from sslm.errors.runtime import OptionRangeError, SequenceBusyError
+from sslm.program.plan import Span
+from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.sequence import Sequence, SequenceOptions
+from sslm.runtime.stepper import advance
+from tests.data import shared_data
+from tests.tiny_models import ALL_SEGMENTS, MODEL_ID, Outcome, generate, quantized, tiny_llama
+from tests.toy_programs import moving_average_model
+
+Prompt = list[int]
+MODELS = ("odd llama", "stories260K", "recurrent")
+
+
+class Case:
+    """A plan, a prompt longer than a page, and what a lone run in one piece answers."""
+
+    def __init__(self, plan: ReferencePlan, *, prompt: Prompt, max_tokens: int) -> None:
+        self.plan = plan
+        self.prompt = prompt
+        self.max_tokens = max_tokens
+        self.alone = self.answer()
+
+    def answer(self, **options: Any) -> Outcome:
+        (outcome,) = generate(self.plan, [self.prompt], max_tokens=self.max_tokens, **options)
+        return outcome
+
+
+def _odd_llama(folder: Path) -> Case:
+    model = tiny_llama(folder)
+    plan = ReferencePlan(model.program, model.tensors)
+    return Case(plan, prompt=[index * 53 % 275 for index in range(70)], max_tokens=4)
+
+
+def _stories(_: Path) -> Case:
+    path = shared_data("stories260K/stories260K-F32.gguf")
+    model = quantized(path, [[1, 403, 407, 261, 378]])
+    plan = ReferencePlan(model.program, model.tensors)
+    return Case(plan, prompt=[1, 403, 407, 261, 378, 432, 383, 286] * 9, max_tokens=3)
+
+
+def _recurrent(_: Path) -> Case:
+    model = moving_average_model()
+    plan = ReferencePlan(model.program, model.tensors)
+    return Case(plan, prompt=[index * 5 % 37 for index in range(130)], max_tokens=12)
+
+
+_BUILDERS: dict[str, Callable[[Path], Case]] = dict(
+    zip(MODELS, (_odd_llama, _stories, _recurrent), strict=True)
+)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return _BUILDERS[request.param](tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 2, 7, 63, 64])
+def test_chunks(case: Case, chunk_tokens: int) -> None:
+    assert case.answer(chunk_tokens=chunk_tokens) == case.alone
+
+
+@pytest.mark.parametrize("budget_segments", [1, 2, 7])
+@pytest.mark.parametrize("chunk_tokens", [7, 64])
+def test_slices(case: Case, budget_segments: int, chunk_tokens: int) -> None:
+    outcome = case.answer(budget_segments=budget_segments, chunk_tokens=chunk_tokens)
+    assert outcome == case.alone
+
+
+@pytest.mark.parametrize("budget_segments", [1, ALL_SEGMENTS])
+@pytest.mark.parametrize("row_count_max", [64, 71, 1000])
+def test_neighbours(case: Case, budget_segments: int, row_count_max: int) -> None:
+    """Among others of other lengths, in one pool, in runs with and without room for all."""
+    prompts = [case.prompt[:3], case.prompt, case.prompt[:65], case.prompt[::-1][:20]]
+    outcomes = generate(
+        case.plan,
+        prompts,
+        max_tokens=case.max_tokens,
+        budget_segments=budget_segments,
+        row_count_max=row_count_max,
+        pool=KvPool(case.plan.program.state_layout, 12),
+    )
+    assert outcomes[1] == case.alone
+    assert len({outcome.digest for outcome in outcomes}) == 4
+
+
+def test_pages_of_an_earlier_user(case: Case) -> None:
+    """Pages come back in another order, full of another sequence's keys and values."""
+    pool = KvPool(case.plan.program.state_layout, 5)
+    generate(case.plan, [case.prompt[::-1]], max_tokens=2, pool=pool)
+    pool.take(1)
+    (outcome,) = generate(case.plan, [case.prompt], max_tokens=case.max_tokens, pool=pool)
+    assert outcome == case.alone
+
+
+def test_pushing_one_token_at_a_time(case: Case) -> None:
+    length = len(case.prompt)
+    options = SequenceOptions(context_tokens=length)
+    pool = KvPool(case.plan.program.state_layout, 3)
+    with Sequence(case.plan.program, pool, MODEL_ID, options) as sequence:
+        for token_id in case.prompt:
+            sequence.push([token_id])
+            advance(case.plan, [sequence], budget_segments=ALL_SEGMENTS, row_count_max=64)
+        assert sequence.selected == case.alone.token_ids[0]
+
+
+# What advance itself promises.
+
+
+class Recorder:
+    """A plan that notes its runs."""
+
+    def __init__(self) -> None:
+        model = moving_average_model()
+        self._plan = ReferencePlan(model.program, model.tensors)
+        self.program = model.program
+        self.scratch_size_bytes = 0
+        self.runs: list[tuple[int, int, list[int]]] = []
+
+    def run(self, first: int, last: int, spans: Spans[Span]) -> None:
+        self.runs.append((first, last, [span.row_count for span in spans]))
+        self._plan.run(first, last, spans)
+
+    def close(self) -> None:
+        self._plan.close()
+
+    def sequence(self, token_count: int) -> Sequence:
+        pool = KvPool(self.program.state_layout, 4)
+        options = SequenceOptions(context_tokens=200)
+        sequence = Sequence(self.program, pool, MODEL_ID, options)
+        sequence.push([1] * token_count)
+        return sequence
+
+
+def test_equal_stages_share_a_run() -> None:
+    plan = Recorder()
+    sequences = [plan.sequence(2), plan.sequence(70), plan.sequence(3)]
+    finished = advance(plan, sequences, budget_segments=2, row_count_max=100)
+    assert finished == []
+    # The long one ends its first chunk before the head, and so has another stage.
+    assert plan.runs == [(0, 2, [64]), (0, 2, [2, 3])]
+    finished = advance(plan, sequences, budget_segments=9, row_count_max=100)
+    assert plan.runs[2:] == [(2, 3, [64]), (2, 6, [2, 3])]
+    assert [(sequence, chunk.span.row_count) for sequence, chunk in finished] == [
+        (sequences[1], 64),
+        (sequences[0], 2),
+        (sequences[2], 3),
+    ]
+    assert [sequence.pending_count for sequence in sequences] == [0, 6, 0]
+
+
+def test_runs_have_no_more_rows_than_the_plan_takes() -> None:
+    plan = Recorder()
+    sequences = [plan.sequence(count) for count in (30, 40, 20, 4, 64)]
+    advance(plan, sequences, budget_segments=1, row_count_max=64)
+    assert plan.runs == [(0, 1, [30]), (0, 1, [40, 20, 4]), (0, 1, [64])]
+
+
+def test_nothing_to_advance() -> None:
+    plan = Recorder()
+    assert advance(plan, [], budget_segments=1, row_count_max=64) == []
+    idle = plan.sequence(0)
+    with pytest.raises(SequenceBusyError):
+        advance(plan, [plan.sequence(1), idle], budget_segments=1, row_count_max=64)
+    assert plan.runs == []
+
+
+@pytest.mark.parametrize(("budget_segments", "row_count_max"), [(0, 64), (-1, 64), (1, 9)])
+def test_budgets_that_could_not_make_progress_are_refused(
+    budget_segments: int, row_count_max: int
+) -> None:
+    plan = Recorder()
+    with pytest.raises(OptionRangeError):
+        advance(
+            plan,
+            [plan.sequence(10)],
+            budget_segments=budget_segments,
+            row_count_max=row_count_max,
+        )
+    assert plan.runs == []

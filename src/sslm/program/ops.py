@@ -5,7 +5,7 @@ point here and do not repeat the contract. A record names its buffers by object,
 name, and proves from shapes and exponents that its accumulators cannot overflow.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import ClassVar, Literal
 
@@ -70,10 +70,16 @@ class Op:
     """Base of the op records."""
 
     row_rule: ClassVar[RowRule] = RowRule.ROWWISE
+    writes_state: ClassVar[bool] = False
 
     def tensor_names(self) -> list[str]:
         """Return the constant tensors that the op reads."""
         return []
+
+    def states(self) -> list[State]:
+        """Return the sequence states that the op reads or writes."""
+        values = (getattr(self, field.name) for field in fields(self))
+        return [value for value in values if isinstance(value, State)]
 
     def _require(self, what: str, found: object, expected: object) -> None:
         if found != expected:
@@ -198,14 +204,16 @@ class Rope(Op):
 
     def __post_init__(self) -> None:
         self._require_kind(self.buffer, BufferKind.INT32, self.buffer.width)
-        self._require("the rest of width by head_dim", self.buffer.width % self.head_dim, 0)
-        self._require("the parity of rotary_dim", self.rotary_dim % 2, 0)
         self._bound("rotary_dim", self.rotary_dim, 2, self.head_dim)
+        self._require("the parity of rotary_dim", self.rotary_dim % 2, 0)
+        self._require("the rest of width by head_dim", self.buffer.width % self.head_dim, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append(Op):
     """Store a row of keys or values, in block floating point per head, at its position (3.6)."""
+
+    writes_state: ClassVar[bool] = True
 
     source: Buffer
     state: State
@@ -240,6 +248,7 @@ class Attention(Op):
         width = self.num_attention_heads * head_dim
         self._bound("head_dim", head_dim, 1, HEAD_DIM_MAX)
         self._require("head_dim of values", self.values.head_dim, head_dim)
+        self._bound("key heads", self.keys.head_count, 1, self.num_attention_heads)
         self._require("heads of values", self.values.head_count, self.keys.head_count)
         self._require("the rest of heads", self.num_attention_heads % self.keys.head_count, 0)
         self._require("kind of keys", self.keys.kind, StateKind.PAGED_KEYS)
@@ -332,6 +341,7 @@ class MovingAverage(Op):
     """Replace each row by a running average over the sequence so far (3.12)."""
 
     row_rule: ClassVar[RowRule] = RowRule.SCAN
+    writes_state: ClassVar[bool] = True
 
     source: Buffer
     out: Buffer
@@ -342,3 +352,4 @@ class MovingAverage(Op):
         self._require_kind(self.out, BufferKind.INT32, self.state.head_dim)
         self._require("whether the state is fixed", self.state.kind, StateKind.FIXED)
         self._require("fraction bits", self.out.fraction_bits, self.source.fraction_bits)
+        self._require("those of the state", self.state.fraction_bits, self.source.fraction_bits)

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from sslm.errors.program import OpShapeError
-from sslm.program.buffers import Buffer, BufferKind
+from sslm.program.buffers import Buffer
 from sslm.program.ops import Op
 from sslm.program.states import State, StateLayout, lay_out_states
 
@@ -50,6 +50,10 @@ class Program:
 
     Segments are embed, layer 0 … L-1, head 0 … H-1, select. Segment indices in digests count embed
     as 0 and layer i as i + 1.
+
+    Raises:
+        OpShapeError: If segments are out of order, if buffers of one name differ in kind or width,
+            or if an op's state is not declared, or written in another segment than declared.
     """
 
     residual: Buffer
@@ -61,18 +65,45 @@ class Program:
     arithmetic_version: int = ARITHMETIC_VERSION
 
     def __post_init__(self) -> None:
+        self._check_segments()
+        self._check_buffers()
+        self._check_states()
+
+    def _check_segments(self) -> None:
         order = list(SegmentKind)
         kinds = [order.index(segment.kind) for segment in self.segments]
-        if kinds != sorted(kinds):
-            found = " ".join(segment.kind.value for segment in self.segments)
-            raise OpShapeError("Program", "the order of segments", found, "embed layer head select")
+        counts = [kinds.count(kind) for kind in range(len(order))]
+        layers = [s.index for s in self.segments if s.kind is SegmentKind.LAYER]
+        is_ordered = kinds == sorted(kinds) and layers == list(range(len(layers)))
+        # Digests number the layers from 1, as there is one segment before them.
+        if not is_ordered or counts[0] != 1 or counts[-1] > 1:
+            found = ", ".join(segment.name for segment in self.segments)
+            expected = "embed, layer 0 and so on, head, select"
+            raise OpShapeError("Program", "the order of segments", found, expected)
+
+    def _check_buffers(self) -> None:
         # Fraction bits differ from layer to layer; the memory behind a name is one.
-        shapes: dict[str, tuple[BufferKind, int]] = {}
+        shapes = {self.residual.name: (self.residual.kind, self.residual.width)}
         for buffer in self.buffers():
             shape = buffer.kind, buffer.width
             if shapes.setdefault(buffer.name, shape) != shape:
                 expected = str(shapes[buffer.name])
                 raise OpShapeError("Program", f"buffer {buffer.name}", str(shape), expected)
+
+    def _check_states(self) -> None:
+        if len({state.name for state in self.states}) < len(self.states):
+            names = ", ".join(state.name for state in self.states)
+            raise OpShapeError("Program", "the states' names", names, "each once")
+        for index, segment in enumerate(self.segments):
+            for op in segment.ops:
+                for state in op.states():
+                    what = f"state {state.name}"
+                    if state not in self.states:
+                        raise OpShapeError("Program", what, "not declared", "one of its states")
+                    # A segment's digest covers the states that are declared as written there.
+                    if op.writes_state and state.segment_index != index:
+                        expected = f"written in segment {state.segment_index}"
+                        raise OpShapeError("Program", what, f"written in segment {index}", expected)
 
     def buffers(self) -> Iterator[Buffer]:
         """Yield the buffers of every op, with repetitions, in order of use."""

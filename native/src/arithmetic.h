@@ -76,10 +76,13 @@ static inline int32_t block_exponent_int32(const int32_t *row, int32_t count)
     return block_exponent(largest);
 }
 
-/* 2^20 · 2^-t at 16 fraction bits. nodes is the table X. */
+/* From here on pow2neg is 0. */
+#define POW2_END (22u << 16)
+
+/* 2^20 · 2^-t at 16 fraction bits. nodes is the table X. At POW2_END the formula itself gives 0. */
 static inline uint32_t pow2neg(const int32_t *nodes, uint32_t t)
 {
-    if (t >= (22u << 16)) return 0;
+    t = t < POW2_END ? t : POW2_END;
     uint32_t whole = t >> 16, node = (t & 0xffff) >> 10, rest = t & 0x3ff;
     uint32_t high = (uint32_t)nodes[node], low = (uint32_t)nodes[node + 1];
     uint32_t y = high - (((high - low) * rest + 512) >> 10);

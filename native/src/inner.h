@@ -5,18 +5,22 @@
 #include "kernels.h"
 #include "tier.h"
 
-/* Write the exact sums of count rows of codes with the 16 rows of a panel: sums[row][panel row].
- * panel is int8 [in_features / 4][16][4]; rows[i] says which row of codes comes i-th. */
-void TIERED(sslm_dot_panel)(const int8_t *panel, int32_t in_features, const sslm_rows *codes,
-                            const int32_t *rows, int32_t count, int64_t *sums);
+/* Store the codes of a row where sslm_dot_panel of the same tier finds them. codes is int16
+ * [padded_width(rows->width)], of which this zeroes what lies beyond the width. */
+void TIERED(sslm_store_codes)(const sslm_rows *rows, int32_t row, int16_t *codes);
 
-/* Fill in what the tier's sslm_dot_panel reads besides the int16 codes. */
-void TIERED(sslm_split_codes)(sslm_code_row *row, int32_t width);
+/* Write the exact sums of count rows of codes with the 16 rows of a panel: sums[i][panel row] for the
+ * row of codes picked[i]; picked ascends. panel is int8 [width / 4][16][4]. */
+void TIERED(sslm_dot_panel)(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
+                            int64_t *sums);
 
 /* Write the exact dot products of a query with tokens first … last - 1 of a page of keys.
  * query is int16 [head_dim], keys int16 [64][head_dim], sums int64 [64]. */
 void TIERED(sslm_dot_keys)(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
                            int32_t last, int64_t *sums);
+
+/* Write pow2neg(t[i]) for the 64 tokens of a page. */
+void TIERED(sslm_pow2neg_page)(const int32_t *nodes, const uint32_t *t, uint32_t *powers);
 
 /* Write sums[d] = Σ weights[token] · values[token][d] over token pairs first … last - 1 of a page.
  * weights is uint32 [64], at most 2^20; values is int16 [32][head_dim][2]; sums int64 [head_dim].

@@ -9,9 +9,7 @@
 #define SSLM_HEAD_DIM_MAX 256
 #define SSLM_ALIGNMENT 64
 
-/* A row of codes: this header in 64 bytes, then the high bytes, the low bytes and the int16 codes
- * themselves, each padded with zeros to a multiple of 64 elements. Planes and sums are written by the tiers
- * that read them. */
+/* What a row of codes has besides its codes. The sums are written by the tiers that read them. */
 typedef struct {
     int32_t exponent;
     int32_t sum_high;
@@ -21,26 +19,6 @@ typedef struct {
 static inline size_t padded_width(int32_t width)
 {
     return ((size_t)width + 63) / 64 * 64;
-}
-
-static inline size_t code_row_size(int32_t width)
-{
-    return SSLM_ALIGNMENT + 4 * padded_width(width);
-}
-
-static inline int8_t *high_plane(const sslm_code_row *row)
-{
-    return (int8_t *)row + SSLM_ALIGNMENT;
-}
-
-static inline int8_t *low_plane(const sslm_code_row *row, int32_t width)
-{
-    return high_plane(row) + padded_width(width);
-}
-
-static inline int16_t *row_codes(const sslm_code_row *row, int32_t width)
-{
-    return (int16_t *)(void *)(high_plane(row) + 2 * padded_width(width));
 }
 
 /* Bytes of the 16 rows of one panel. */
@@ -57,11 +35,14 @@ typedef struct {
     int32_t position;
 } sslm_row;
 
-/* The rows of a buffer. */
+/* The rows of a buffer: of int32, at base + row · stride_bytes; or of codes, two bytes each, which a tier
+ * lays out from base on as it likes, with padded_width(width) · 2 bytes for each row. */
 typedef struct {
     uint8_t *base;
+    sslm_code_row *code_rows;    /* [row_count_max], of a buffer of codes */
     size_t stride_bytes;
     int32_t width;
+    int32_t row_count;           /* of the run that is going on */
 } sslm_rows;
 
 static inline int32_t *int32_row(const sslm_rows *rows, int32_t row)
@@ -69,15 +50,11 @@ static inline int32_t *int32_row(const sslm_rows *rows, int32_t row)
     return (int32_t *)(void *)(rows->base + (size_t)row * rows->stride_bytes);
 }
 
-static inline sslm_code_row *code_row(const sslm_rows *rows, int32_t row)
-{
-    return (sslm_code_row *)(void *)(rows->base + (size_t)row * rows->stride_bytes);
-}
-
 /* What a thread has to itself. */
 typedef struct {
     int64_t *tile_sums;          /* [row_count_max][16] */
-    int32_t *values;             /* [width of the widest buffer] */
+    int32_t *values;             /* [padded_width of the widest buffer] */
+    int16_t *codes;              /* the same */
     int32_t *scores;             /* [context_tokens rounded up to whole pages] */
     uint64_t *saturated;         /* [SSLM_SITE_COUNT][row_count_max] */
 } sslm_thread;

@@ -18,21 +18,25 @@ static void *take(block *from, size_t count, size_t size_bytes)
     return part;
 }
 
-static size_t row_size(const sslm_buffer *buffer)
-{
-    switch (buffer->kind) {
-    case SSLM_BUFFER_INT32:
-        return 4 * padded_width(buffer->width);
-    case SSLM_BUFFER_CODES:
-        return code_row_size(buffer->width);
-    default:
-        return 0;
-    }
-}
-
 static sslm_rows take_rows(block *from, size_t row_count, size_t stride_bytes, int32_t width)
 {
     return (sslm_rows){.base = take(from, row_count, stride_bytes), .stride_bytes = stride_bytes, .width = width};
+}
+
+static sslm_rows take_buffer(block *from, size_t row_count, const sslm_buffer *buffer)
+{
+    size_t width = padded_width(buffer->width);
+    sslm_rows rows;
+    switch (buffer->kind) {
+    case SSLM_BUFFER_INT32:
+        return take_rows(from, row_count, 4 * width, buffer->width);
+    case SSLM_BUFFER_CODES:
+        rows = take_rows(from, row_count, 2 * width, buffer->width);
+        rows.code_rows = take(from, row_count, sizeof *rows.code_rows);
+        return rows;
+    default:
+        return (sslm_rows){.width = buffer->width};
+    }
 }
 
 /* Fill in what a plan points to, behind the plan itself. The same walk sizes it and sets it up, so that
@@ -46,7 +50,7 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
     plan->buffers = take(from, (size_t)program->buffer_count, sizeof *plan->buffers);
     for (int32_t i = 0; i < program->buffer_count; i++) {
         const sslm_buffer *buffer = &program->buffers[i];
-        sslm_rows taken = take_rows(from, rows, row_size(buffer), buffer->width);
+        sslm_rows taken = take_buffer(from, rows, buffer);
         if (!is_counting) plan->buffers[i] = taken;
         if (buffer->kind != SSLM_BUFFER_OUTSIDE && padded_width(buffer->width) > widest)
             widest = padded_width(buffer->width);
@@ -61,6 +65,7 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
         sslm_thread thread = {
             .tile_sums = take(from, rows * SSLM_PANEL_ROWS, sizeof(int64_t)),
             .values = take(from, widest, sizeof(int32_t)),
+            .codes = take(from, widest, sizeof(int16_t)),
             .scores = take(from, positions, sizeof(int32_t)),
             .saturated = take(from, SSLM_SITE_COUNT * rows, sizeof(uint64_t)),
         };
@@ -113,7 +118,6 @@ int32_t sslm_native_plan_open(const sslm_program *program, void *memory, uint64_
     if (!sslm_native_tier_available(program->tier)) return SSLM_BAD_TIER;
     if ((uintptr_t)memory % SSLM_ALIGNMENT != 0 || size_bytes < sslm_native_plan_size(program)) return SSLM_BAD_MEMORY;
     if (program->thread_count < 1 || program->thread_count > SSLM_THREAD_COUNT_MAX) return SSLM_NO_THREAD;
-    /* Padding of code rows is never written: it must be zero from the start. */
     memset(memory, 0, size_bytes);
     block whole = {.base = memory, .used = 0};
     sslm_plan *plan = take(&whole, 1, sizeof *plan);

@@ -75,6 +75,7 @@ static void gather(sslm_plan *plan, const sslm_run *run)
             memcpy(int32_row(residual, row), span->residual + (size_t)index * (size_t)residual->width, size_bytes);
         }
     }
+    for (int32_t i = 0; i < program->buffer_count; i++) plan->buffers[i].row_count = plan->row_count;
     for (int32_t i = 0; i < program->thread_count; i++)
         memset(plan->threads[i].saturated, 0, SSLM_SITE_COUNT * (size_t)program->row_count_max * sizeof(uint64_t));
 }

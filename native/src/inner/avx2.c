@@ -1,6 +1,8 @@
 /* The inner loops with AVX2: bytes are widened to 16 bits, since its products of bytes saturate. */
 #include <immintrin.h>
+#include <string.h>
 
+#include "arithmetic.h"
 #include "inner.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -17,13 +19,26 @@ ALWAYS_INLINE __m256i add_pairs(__m256i parts)
     return _mm256_add_epi64(high, _mm256_blend_epi32(parts, even, 0xaa));
 }
 
+static int16_t *row_codes(const sslm_rows *rows, int32_t row)
+{
+    return (int16_t *)(void *)rows->base + (size_t)row * padded_width(rows->width);
+}
+
+void sslm_store_codes_avx2(const sslm_rows *rows, int32_t row, int16_t *codes)
+{
+    size_t width = (size_t)rows->width, padded = padded_width(rows->width);
+    memset(codes + width, 0, (padded - width) * sizeof *codes);
+    memcpy(row_codes(rows, row), codes, padded * sizeof *codes);
+}
+
 /* A panel against one or two rows of codes; `row_count` is a constant where this is inlined. */
-ALWAYS_INLINE void dot_rows(const int8_t *panel, int32_t groups, const sslm_rows *codes, const int32_t *rows,
-                            const int row_count, int64_t *sums)
+ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, const int row_count,
+                            int64_t *sums)
 {
     const int16_t *x[2];
+    int32_t groups = (codes->width + 3) / 4;
     for (int i = 0; i < row_count; i++) {
-        x[i] = row_codes(code_row(codes, rows[i]), codes->width);
+        x[i] = row_codes(codes, picked[i]);
         for (int n = 0; n < 16; n++) sums[16 * i + n] = 0;
     }
     for (int32_t start = 0; start < groups; start += GROUPS_OF_INT32) {
@@ -60,18 +75,11 @@ ALWAYS_INLINE void dot_rows(const int8_t *panel, int32_t groups, const sslm_rows
     }
 }
 
-void sslm_dot_panel_avx2(const int8_t *panel, int32_t in_features, const sslm_rows *codes, const int32_t *rows,
-                         int32_t count, int64_t *sums)
+void sslm_dot_panel_avx2(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
+                         int64_t *sums)
 {
-    int32_t groups = (in_features + 3) / 4;
-    for (; count >= 2; count -= 2, rows += 2, sums += 32) dot_rows(panel, groups, codes, rows, 2, sums);
-    if (count == 1) dot_rows(panel, groups, codes, rows, 1, sums);
-}
-
-void sslm_split_codes_avx2(sslm_code_row *row, int32_t width)
-{
-    (void)row;
-    (void)width;
+    for (; count >= 2; count -= 2, picked += 2, sums += 32) dot_rows(panel, codes, picked, 2, sums);
+    if (count == 1) dot_rows(panel, codes, picked, 1, sums);
 }
 
 ALWAYS_INLINE int32_t sum_all(__m256i v)
@@ -104,6 +112,11 @@ void sslm_dot_keys_avx2(const int16_t *query, const int16_t *keys, int32_t head_
         for (int32_t d = whole; d < head_dim; d++) sum += query[d] * key[d];
         sums[token] = sum;
     }
+}
+
+void sslm_pow2neg_page_avx2(const int32_t *nodes, const uint32_t *t, uint32_t *powers)
+{
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) powers[i] = pow2neg(nodes, t[i]);
 }
 
 /* Add 2^10 · high + low of eight dims to sums. */

@@ -6,24 +6,67 @@
  * codes. Sums of up to 65536 products of 255 · 128 fit 32 bits.
  */
 #include <immintrin.h>
+#include <string.h>
 
+#include "arithmetic.h"
 #include "inner.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* Rows of codes lie in tiles of eight; the last tile of a run may have fewer. With r rows in a tile, each
+ * group of four columns has its r times four high bytes, then its r times four low bytes. So one pointer
+ * walks through a tile, and a single row is dense. */
+#define TILE_ROWS 8
+
+#define PREFETCH_BYTES 2048
+
+static int32_t *tile_start(const sslm_rows *rows, int32_t tile)
+{
+    return (int32_t *)(void *)(rows->base + (size_t)tile * TILE_ROWS * 2 * padded_width(rows->width));
+}
+
+static int32_t tile_rows(const sslm_rows *rows, int32_t tile)
+{
+    int32_t rest = rows->row_count - tile * TILE_ROWS;
+    return rest < TILE_ROWS ? rest : TILE_ROWS;
+}
+
+void sslm_store_codes_avx512vnni(const sslm_rows *rows, int32_t row, int16_t *codes)
+{
+    size_t width = (size_t)rows->width, padded = padded_width(rows->width);
+    memset(codes + width, 0, (padded - width) * sizeof *codes);
+    int32_t in_tile = tile_rows(rows, row / TILE_ROWS);
+    int32_t *out = tile_start(rows, row / TILE_ROWS) + row % TILE_ROWS;
+    __m512i sum_high = _mm512_setzero_si512(), sum_low = sum_high;
+    __m512i ones = _mm512_set1_epi8(1), half = _mm512_set1_epi16(128);
+    for (size_t i = 0; i < padded; i += 32) {
+        __m512i code = _mm512_loadu_si512(codes + i);
+        __m256i high = _mm512_cvtepi16_epi8(_mm512_srai_epi16(_mm512_add_epi16(code, half), 8));
+        __m256i low = _mm512_cvtepi16_epi8(code);
+        sum_high = _mm512_dpbusd_epi32(sum_high, ones, _mm512_zextsi256_si512(high));
+        sum_low = _mm512_dpbusd_epi32(sum_low, ones, _mm512_zextsi256_si512(low));
+        int32_t fours[2][8];
+        _mm256_storeu_si256((__m256i *)(void *)fours[0], high);
+        _mm256_storeu_si256((__m256i *)(void *)fours[1], low);
+        for (int j = 0; j < 8; j++, out += 2 * in_tile) {
+            out[0] = fours[0][j];
+            out[in_tile] = fours[1][j];
+        }
+    }
+    rows->code_rows[row].sum_high = _mm512_reduce_add_epi32(sum_high);
+    rows->code_rows[row].sum_low = _mm512_reduce_add_epi32(sum_low);
+}
+
 /* One group of four columns: the weights of 16 rows. */
 ALWAYS_INLINE __m512i load_weights(const int8_t *group)
 {
-    __m512i flip = _mm512_set1_epi8((char)0x80);
-    return _mm512_xor_si512(_mm512_loadu_si512(group), flip);
+    return _mm512_xor_si512(_mm512_loadu_si512(group), _mm512_set1_epi8((char)0x80));
 }
 
-ALWAYS_INLINE __m512i broadcast_four(const int8_t *plane, int32_t group)
-{
-    int32_t four;
-    __builtin_memcpy(&four, plane + 4 * (size_t)group, sizeof four);
-    return _mm512_set1_epi32(four);
-}
+/* Add the products with four bytes that are the same for all rows. As an instruction, since gcc 12 copies
+ * the accumulators of a loop to and fro where it is free to choose. */
+#define ADD_PRODUCTS(sums, weights, four) \
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(weights), "m"(four))
 
 /* Put 256 · high + low, less what the flipped bits added, at sums[0 … 15]. */
 ALWAYS_INLINE void store_sums(__m512i high, __m512i low, const sslm_code_row *row, int64_t *sums)
@@ -38,41 +81,35 @@ ALWAYS_INLINE void store_sums(__m512i high, __m512i low, const sslm_code_row *ro
     }
 }
 
-/* A panel against `rows` rows of codes; `unroll` column groups have sums of their own, which hides the
- * latency where there are few rows. Both are constants where this is inlined, and rows · unroll is at
- * most 8: gcc 12 spills more than 16 accumulators. */
-ALWAYS_INLINE void dot_rows(const int8_t *panel, int32_t groups, const sslm_rows *codes, const int32_t *rows,
-                            const int row_count, const int unroll, int64_t *sums)
+/* A panel against `row_count` rows that lie at x in a tile of `in_tile`; `unroll` column groups have sums
+ * of their own, which hides the latency where there are few rows. row_count and unroll are constants where
+ * this is inlined, their product at most 8: gcc 12 spills more than 16 accumulators. */
+ALWAYS_INLINE void dot_rows(const int8_t *panel, int32_t groups, const int32_t *x, const int in_tile,
+                            const int row_count, const int unroll, const sslm_code_row *code_rows, int64_t *sums)
 {
-    const int8_t *high_planes[8], *low_planes[8];
     __m512i high[8], low[8];
-#pragma GCC unroll 8
-    for (int i = 0; i < row_count; i++) {
-        const sslm_code_row *row = code_row(codes, rows[i]);
-        high_planes[i] = high_plane(row);
-        low_planes[i] = low_plane(row, codes->width);
-    }
 #pragma GCC unroll 8
     for (int i = 0; i < row_count * unroll; i++) high[i] = low[i] = _mm512_setzero_si512();
     int32_t group = 0;
-    for (; group + unroll <= groups; group += unroll) {
+    for (; group + unroll <= groups; group += unroll, panel += 64 * unroll, x += 2 * in_tile * unroll) {
 #pragma GCC unroll 8
         for (int u = 0; u < unroll; u++) {
-            __m512i w = load_weights(panel + 64 * (size_t)(group + u));
+            __m512i w = load_weights(panel + 64 * u);
+            /* The hardware's own prefetching stops at each page of memory. */
+            if (row_count == 1) _mm_prefetch((const char *)panel + 64 * u + PREFETCH_BYTES, _MM_HINT_T0);
 #pragma GCC unroll 8
             for (int i = 0; i < row_count; i++) {
-                int at = u * row_count + i;
-                high[at] = _mm512_dpbusd_epi32(high[at], w, broadcast_four(high_planes[i], group + u));
-                low[at] = _mm512_dpbusd_epi32(low[at], w, broadcast_four(low_planes[i], group + u));
+                ADD_PRODUCTS(high[u * row_count + i], w, x[2 * in_tile * u + i]);
+                ADD_PRODUCTS(low[u * row_count + i], w, x[2 * in_tile * u + in_tile + i]);
             }
         }
     }
-    for (; group < groups; group++) {
-        __m512i w = load_weights(panel + 64 * (size_t)group);
+    for (; group < groups; group++, panel += 64, x += 2 * in_tile) {
+        __m512i w = load_weights(panel);
 #pragma GCC unroll 8
         for (int i = 0; i < row_count; i++) {
-            high[i] = _mm512_dpbusd_epi32(high[i], w, broadcast_four(high_planes[i], group));
-            low[i] = _mm512_dpbusd_epi32(low[i], w, broadcast_four(low_planes[i], group));
+            ADD_PRODUCTS(high[i], w, x[i]);
+            ADD_PRODUCTS(low[i], w, x[in_tile + i]);
         }
     }
 #pragma GCC unroll 8
@@ -82,45 +119,42 @@ ALWAYS_INLINE void dot_rows(const int8_t *panel, int32_t groups, const sslm_rows
             high[i] = _mm512_add_epi32(high[i], high[u * row_count + i]);
             low[i] = _mm512_add_epi32(low[i], low[u * row_count + i]);
         }
-        store_sums(high[i], low[i], code_row(codes, rows[i]), sums + 16 * i);
+        store_sums(high[i], low[i], code_rows + i, sums + 16 * i);
     }
 }
 
-void sslm_dot_panel_avx512vnni(const int8_t *panel, int32_t in_features, const sslm_rows *codes,
-                               const int32_t *rows, int32_t count, int64_t *sums)
+static void dot_tile(const int8_t *panel, int32_t groups, const int32_t *x, int32_t row_count,
+                     const sslm_code_row *code_rows, int64_t *sums)
 {
-    int32_t groups = (in_features + 3) / 4;
-    for (; count >= 8; count -= 8, rows += 8, sums += 128) dot_rows(panel, groups, codes, rows, 8, 1, sums);
-    switch (count) {
-    case 7: dot_rows(panel, groups, codes, rows, 7, 1, sums); break;
-    case 6: dot_rows(panel, groups, codes, rows, 6, 1, sums); break;
-    case 5: dot_rows(panel, groups, codes, rows, 5, 1, sums); break;
-    case 4: dot_rows(panel, groups, codes, rows, 4, 2, sums); break;
-    case 3: dot_rows(panel, groups, codes, rows, 3, 2, sums); break;
-    case 2: dot_rows(panel, groups, codes, rows, 2, 4, sums); break;
-    case 1: dot_rows(panel, groups, codes, rows, 1, 4, sums); break;
-    default: break;
+    switch (row_count) {
+    case 8: dot_rows(panel, groups, x, 8, 8, 1, code_rows, sums); break;
+    case 7: dot_rows(panel, groups, x, 7, 7, 1, code_rows, sums); break;
+    case 6: dot_rows(panel, groups, x, 6, 6, 1, code_rows, sums); break;
+    case 5: dot_rows(panel, groups, x, 5, 5, 1, code_rows, sums); break;
+    case 4: dot_rows(panel, groups, x, 4, 4, 2, code_rows, sums); break;
+    case 3: dot_rows(panel, groups, x, 3, 3, 2, code_rows, sums); break;
+    case 2: dot_rows(panel, groups, x, 2, 2, 4, code_rows, sums); break;
+    default: dot_rows(panel, groups, x, 1, 1, 4, code_rows, sums); break;
     }
 }
 
-void sslm_split_codes_avx512vnni(sslm_code_row *row, int32_t width)
+void sslm_dot_panel_avx512vnni(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
+                               int64_t *sums)
 {
-    const int16_t *codes = row_codes(row, width);
-    int8_t *high = high_plane(row), *low = low_plane(row, width);
-    __m512i sum_high = _mm512_setzero_si512(), sum_low = sum_high;
-    __m512i ones = _mm512_set1_epi8(1), half = _mm512_set1_epi16(128);
-    /* Rows are padded with zeros to whole vectors. */
-    for (int32_t i = 0; i < width; i += 32) {
-        __m512i code = _mm512_loadu_si512(codes + i);
-        __m256i h = _mm512_cvtepi16_epi8(_mm512_srai_epi16(_mm512_add_epi16(code, half), 8));
-        __m256i l = _mm512_cvtepi16_epi8(code);
-        _mm256_storeu_si256((__m256i *)(void *)(high + i), h);
-        _mm256_storeu_si256((__m256i *)(void *)(low + i), l);
-        sum_high = _mm512_dpbusd_epi32(sum_high, ones, _mm512_zextsi256_si512(h));
-        sum_low = _mm512_dpbusd_epi32(sum_low, ones, _mm512_zextsi256_si512(l));
+    int32_t groups = (codes->width + 3) / 4;
+    for (int32_t i = 0; i < count;) {
+        int32_t tile = picked[i] / TILE_ROWS, in_tile = tile_rows(codes, tile);
+        const int32_t *x = tile_start(codes, tile);
+        /* Rows are picked in ascending order: a tile is whole if its ends are there. */
+        if (picked[i] % TILE_ROWS == 0 && i + in_tile <= count && picked[i + in_tile - 1] == picked[i] + in_tile - 1) {
+            dot_tile(panel, groups, x, in_tile, codes->code_rows + picked[i], sums + 16 * (size_t)i);
+            i += in_tile;
+        } else {
+            x += picked[i] % TILE_ROWS;
+            dot_rows(panel, groups, x, in_tile, 1, 4, codes->code_rows + picked[i], sums + 16 * (size_t)i);
+            i++;
+        }
     }
-    row->sum_high = _mm512_reduce_add_epi32(sum_high);
-    row->sum_low = _mm512_reduce_add_epi32(sum_low);
 }
 
 /* Turn 16 vectors into the vector of their 16 sums, by adding in pairs. */
@@ -176,6 +210,34 @@ void sslm_dot_keys_avx512vnni(const int16_t *query, const int16_t *keys, int32_t
             __m512i sum = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(h8), 8), _mm512_cvtepi32_epi64(l8));
             _mm512_storeu_si512(sums + token + 8 * half, sum);
         }
+    }
+}
+
+/* Entries 0 … 63 of a table in four vectors, by index. */
+ALWAYS_INLINE __m512i look_up(const __m512i table[4], __m512i index)
+{
+    __mmask16 is_upper = _mm512_test_epi32_mask(index, _mm512_set1_epi32(32));
+    __m512i lower = _mm512_permutex2var_epi32(table[0], index, table[1]);
+    return _mm512_mask_mov_epi32(lower, is_upper, _mm512_permutex2var_epi32(table[2], index, table[3]));
+}
+
+void sslm_pow2neg_page_avx512vnni(const int32_t *nodes, const uint32_t *t, uint32_t *powers)
+{
+    __m512i starts[4], steps[4];
+    for (int i = 0; i < 4; i++) {
+        starts[i] = _mm512_loadu_si512(nodes + 16 * i);
+        steps[i] = _mm512_sub_epi32(starts[i], _mm512_loadu_si512(nodes + 16 * i + 1));
+    }
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i += 16) {
+        __m512i x = _mm512_min_epu32(_mm512_loadu_si512(t + i), _mm512_set1_epi32(POW2_END));
+        __m512i node = _mm512_srli_epi32(_mm512_and_si512(x, _mm512_set1_epi32(0xffff)), 10);
+        __m512i rest = _mm512_and_si512(x, _mm512_set1_epi32(0x3ff));
+        __m512i fall = _mm512_mullo_epi32(look_up(steps, node), rest);
+        fall = _mm512_srli_epi32(_mm512_add_epi32(fall, _mm512_set1_epi32(512)), 10);
+        __m512i y = _mm512_sub_epi32(look_up(starts, node), fall);
+        __m512i shift = _mm512_add_epi32(_mm512_srli_epi32(x, 16), _mm512_set1_epi32(4));
+        __m512i half = _mm512_srli_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), shift), 1);
+        _mm512_storeu_si512(powers + i, _mm512_srlv_epi32(_mm512_add_epi32(y, half), shift));
     }
 }
 

@@ -5,6 +5,9 @@
 /* Keys this far below the largest score, in powers of two with 16 fraction bits, have sums of their own. */
 #define FAR (8u << 16)
 
+/* Of a row of int32 values. */
+#define EXPONENT_MAX 17
+
 /* One query head at one position, and where its keys and values lie. */
 typedef struct {
     const sslm_job *job;
@@ -47,24 +50,41 @@ static int32_t last_token(const query_place *at, int32_t page)
     return rest < SSLM_PAGE_TOKENS ? rest : SSLM_PAGE_TOKENS;
 }
 
+/* Turn a page's sums of products into scores. */
+static void shift_scores_either_way(const int64_t *sums, const uint8_t *exponents, int32_t shift, int32_t *scores)
+{
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
+        /* Where there is no key yet, there may be any number. */
+        int32_t own = shift - (exponents[i] < EXPONENT_MAX ? exponents[i] : EXPONENT_MAX);
+        scores[i] = (int32_t)clamp32(scale_shift(sums[i], own));
+    }
+}
+
+/* The same where all shifts are to the right: without branches, so that compilers turn it into vectors. */
+static void shift_scores_right(const int64_t *sums, const uint8_t *exponents, int32_t shift, int32_t *scores)
+{
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
+        int64_t own = shift - (exponents[i] < EXPONENT_MAX ? exponents[i] : EXPONENT_MAX);
+        scores[i] = (int32_t)clamp32((sums[i] + ((INT64_C(1) << own) >> 1)) >> own);
+    }
+}
+
 /* Steps 1 and 2: write the scores of all visible keys; return the largest. */
 static int32_t score_keys(const query_place *at, const int16_t *query, int32_t query_exponent)
 {
     int32_t keys = at->job->op->state;
     int32_t shift = at->job->op->heads.score_shift - query_exponent;
     int32_t first_page = at->first_key / SSLM_PAGE_TOKENS;
-    int64_t sums[SSLM_PAGE_TOKENS];
+    int64_t sums[SSLM_PAGE_TOKENS] = {0};
     int32_t largest = -INT32_MAX;
     for (int32_t page = first_page; page <= at->last_key / SSLM_PAGE_TOKENS; page++) {
         int32_t first = first_token(at, page), last = last_token(at, page);
         int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - first_page);
         const uint8_t *exponents = page_exponents(at, keys, page);
         TIERED(sslm_dot_keys)(query, page_codes(at, keys, page), at->head_dim, first, last, sums);
-        for (int32_t token = first; token < last; token++) {
-            int32_t score = (int32_t)clamp32(scale_shift(sums[token], shift - exponents[token]));
-            scores[token] = score;
-            largest = score > largest ? score : largest;
-        }
+        if (shift >= EXPONENT_MAX && shift <= 62) shift_scores_right(sums, exponents, shift, scores);
+        else shift_scores_either_way(sums, exponents, shift, scores);
+        for (int32_t token = first; token < last; token++) largest = scores[token] > largest ? scores[token] : largest;
     }
     return largest;
 }
@@ -78,62 +98,67 @@ static int32_t largest_exponent(const uint8_t *exponents, int32_t first, int32_t
     return largest;
 }
 
-/* The visible tokens of a page on one side of FAR; `count` of them, in ascending order. */
+/* The distances of a page's tokens, and which of them are in a group. */
 typedef struct {
     uint32_t distances[SSLM_PAGE_TOKENS];     /* t */
-    uint8_t tokens[SSLM_PAGE_TOKENS];
-    int32_t count;
+    uint32_t members[SSLM_PAGE_TOKENS];       /* 0, or all bits set */
 } key_group;
 
-static void add_key(key_group *group, uint8_t token, uint32_t distance)
-{
-    group->tokens[group->count] = token;
-    group->distances[group->count] = distance;
-    group->count++;
-}
-
-/* Steps 3 to 5 for one group that is not empty: add its part to the sums. */
+/* Steps 3 to 5 for one group: add its part, if it has any, to the sums. Loops run over whole pages, so that
+ * compilers turn them into vectors. */
 static void weigh_group(const query_place *at, int32_t page, const key_group *group, weighted_sum *total)
 {
     const int32_t *nodes = at->job->program->pow2_nodes;
     int32_t values = at->job->op->values;
     const uint8_t *exponents = page_exponents(at, values, page);
-    uint32_t nearest = UINT32_MAX;
-    int32_t exponent = 0;
-    for (int32_t i = 0; i < group->count; i++) {
-        nearest = group->distances[i] < nearest ? group->distances[i] : nearest;
-        exponent = exponents[group->tokens[i]] > exponent ? exponents[group->tokens[i]] : exponent;
+    uint32_t nearest = UINT32_MAX, exponent = 0, denominator = 0;
+    int32_t first = SSLM_PAGE_TOKENS, last = 0;
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
+        uint32_t distance = group->distances[i] | ~group->members[i];
+        uint32_t own = exponents[i] & group->members[i];
+        int32_t before = group->members[i] != 0 ? i : SSLM_PAGE_TOKENS, after = group->members[i] != 0 ? i + 1 : 0;
+        nearest = distance < nearest ? distance : nearest;
+        exponent = own > exponent ? own : exponent;
+        first = before < first ? before : first;
+        last = after > last ? after : last;
     }
-    uint32_t whole = nearest >> 16, denominator = 0;
-    uint32_t weights[SSLM_PAGE_TOKENS] = {0};
-    for (int32_t i = 0; i < group->count; i++) {
-        /* From 22 on every power is zero; the cut keeps the sum below from wrapping. */
-        uint32_t t = group->distances[i] - (whole << 16);
-        t = t < (22u << 16) ? t : 22u << 16;
-        denominator += pow2neg(nodes, t);
-        uint32_t lift = (uint32_t)(exponent - exponents[group->tokens[i]]);
-        weights[group->tokens[i]] = pow2neg(nodes, t + (lift << 16));
+    if (nearest == UINT32_MAX) return;
+    uint32_t weights[SSLM_PAGE_TOKENS], t[SSLM_PAGE_TOKENS], whole = nearest >> 16, lifts = 0;
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) t[i] = group->distances[i] - (whole << 16);
+    TIERED(sslm_pow2neg_page)(nodes, t, weights);
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
+        uint32_t lift = (exponent - exponents[i]) & group->members[i];
+        denominator += weights[i] & group->members[i];
+        lifts |= lift;
+        /* The cut keeps the sum from wrapping; it changes no power, as from there on all are 0. */
+        t[i] = (t[i] < POW2_END ? t[i] : POW2_END) + (lift << 16);
     }
+    if (lifts != 0) TIERED(sslm_pow2neg_page)(nodes, t, weights);
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) weights[i] &= group->members[i];
     total->denominator += rshift_round((int64_t)denominator << 7, (int32_t)whole);
-    int32_t shift = (int32_t)whole + total->exponent - exponent;
+    int32_t shift = (int32_t)whole + total->exponent - (int32_t)exponent;
     if (shift > 62) return;
-    int32_t first_pair = group->tokens[0] / 2, last_pair = group->tokens[group->count - 1] / 2 + 1;
     int64_t sums[SSLM_HEAD_DIM_MAX];
-    TIERED(sslm_weigh_values)(weights, page_codes(at, values, page), at->head_dim, first_pair, last_pair, sums);
-    for (int32_t d = 0; d < at->head_dim; d++) total->numerators[d] += rshift_round(sums[d] * 128, shift);
+    const int16_t *codes = page_codes(at, values, page);
+    TIERED(sslm_weigh_values)(weights, codes, at->head_dim, first / 2, (last + 1) / 2, sums);
+    int64_t half = (INT64_C(1) << shift) >> 1;
+    for (int32_t d = 0; d < at->head_dim; d++) total->numerators[d] += (sums[d] * 128 + half) >> shift;
 }
 
 static void weigh_page(const query_place *at, int32_t page, int32_t largest, weighted_sum *total)
 {
     const int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - at->first_key / SSLM_PAGE_TOKENS);
+    int32_t first = first_token(at, page), last = last_token(at, page);
     key_group near, far;
-    near.count = far.count = 0;
-    for (int32_t token = first_token(at, page); token < last_token(at, page); token++) {
-        uint32_t distance = (uint32_t)largest - (uint32_t)scores[token];
-        add_key(distance < FAR ? &near : &far, (uint8_t)token, distance);
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
+        uint32_t distance = (uint32_t)largest - (uint32_t)scores[i];
+        uint32_t is_visible = i >= first && i < last ? UINT32_MAX : 0;
+        near.distances[i] = far.distances[i] = distance;
+        near.members[i] = distance < FAR ? is_visible : 0;
+        far.members[i] = distance < FAR ? 0 : is_visible;
     }
-    if (near.count != 0) weigh_group(at, page, &near, total);
-    if (far.count != 0) weigh_group(at, page, &far, total);
+    weigh_group(at, page, &near, total);
+    weigh_group(at, page, &far, total);
 }
 
 /* Steps 6 and 7. Returns how many outputs had to be clamped. */

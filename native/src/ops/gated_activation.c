@@ -19,8 +19,6 @@ void TIERED(sslm_gated_activation)(const sslm_job *job, int32_t first, int32_t l
     for (int32_t row = first; row < last; row++) {
         const int32_t *gate = int32_row(&job->source, row);
         const int32_t *up = int32_row(&job->other, row);
-        sslm_code_row *out = code_row(&job->out, row);
-        int16_t *codes = row_codes(out, width);
         uint64_t largest = 0;
         for (int32_t i = 0; i < width; i++) {
             activated[i] = (int32_t)activate(nodes, gate[i], gate_bits);
@@ -29,9 +27,9 @@ void TIERED(sslm_gated_activation)(const sslm_job *job, int32_t first, int32_t l
             largest = size > largest ? size : largest;
         }
         int32_t exponent = block_exponent(largest);
-        out->exponent = exponent;
+        job->out.code_rows[row].exponent = exponent;
         for (int32_t i = 0; i < width; i++)
-            codes[i] = (int16_t)rshift_round((int64_t)activated[i] * up[i], exponent);
-        TIERED(sslm_split_codes)(out, width);
+            thread->codes[i] = (int16_t)rshift_round((int64_t)activated[i] * up[i], exponent);
+        TIERED(sslm_store_codes)(&job->out, row, thread->codes);
     }
 }

@@ -45,13 +45,13 @@ void TIERED(sslm_linear)(const sslm_job *job, int32_t first, int32_t last, sslm_
     uint64_t *saturated = site_counts(job, thread);
     for (int32_t panel = first; panel < last; panel++) {
         const int8_t *codes = matrix->panels + (size_t)panel * panel_size_bytes(matrix);
-        TIERED(sslm_dot_panel)(codes, matrix->in_features, &job->source, job->every, job->row_count, thread->tile_sums);
+        TIERED(sslm_dot_panel)(codes, &job->source, job->every, job->row_count, thread->tile_sums);
         int32_t first_row = panel * SSLM_PANEL_ROWS;
         int32_t rest = matrix->out_features - first_row;
         for (int32_t row = 0; row < job->row_count; row++) {
             const int64_t *sums = thread->tile_sums + SSLM_PANEL_ROWS * (size_t)row;
             int32_t *y = int32_row(&job->out, row) + first_row;
-            int32_t shift = matrix->exponent - code_row(&job->source, row)->exponent;
+            int32_t shift = matrix->exponent - job->source.code_rows[row].exponent;
             if (rest >= SSLM_PANEL_ROWS)
                 saturated[row] += finish_row(job->op, sums, first_row, SSLM_PANEL_ROWS, shift, y);
             else

@@ -41,19 +41,23 @@ def calibrate(
 
     Args:
         weights: The model.
-        texts: Token ids, each at least one.
+        texts: Token ids, at least one text of at least one id.
         on_progress: Called with the count of finished runs.
 
     Raises:
-        CalibrationError: If the bits do not settle.
+        CalibrationError: If the bits do not settle, or if values are too large for any.
+        AccumulatorBoundError: If an op cannot prove its sums at bits that were tried.
     """
     layer = LayerFractionBits(**dict.fromkeys(_SITES, _FIRST_BITS))
     count = weights.config.num_hidden_layers
     bits = FractionBits(residual=_FIRST_BITS, layers=(layer,) * count)
     for round_index in range(_ROUND_COUNT_MAX):
-        suggested = _suggest(bits, _measure(weights, bits, texts))
+        largest = _measure(weights, bits, texts)
+        suggested = _suggest(bits, largest)
         on_progress(round_index + 1)
         if suggested == bits:
+            if max(largest.values()) >= 1 << MAGNITUDE_BITS:
+                raise CalibrationError(round_index + 1)
             return bits
         bits = suggested
     raise CalibrationError(_ROUND_COUNT_MAX)
@@ -78,8 +82,8 @@ def _measure(
         pool = KvPool(program.state_layout, page_count_for(len(ids)))
         with TokenSequence(program, pool, bytes(32), options) as sequence:
             sequence.push(ids)
+            # The head follows the last chunk, unobserved: logits are exact at any width.
             while sequence.pending_count:
-                # Without the head: logits are exact at any width.
                 advance(plan, [sequence], budget_segments=1 << 30, row_count_max=1 << 30)
     return largest
 

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from sslm.numerics.rounding import rshift_round
 from sslm.program.tensors import PANEL_COLUMNS, PANEL_ROWS, padded
 
 Float32Array = npt.NDArray[np.float32]
@@ -36,10 +37,8 @@ class Mantissas:
         shift = self.exponent - exponent
         if shift <= 0:
             return self
-        half = (1 << shift) >> 1
-        return Mantissas(
-            ((self.values.astype(np.int64) + half) >> shift).astype(np.int32), exponent
-        )
+        values = rshift_round(self.values.astype(np.int64), shift)
+        return Mantissas(values.astype(np.int32), exponent)
 
 
 def quantize_rows(weights: Float32Array) -> tuple[Int8Array, Float64Array]:

@@ -9,8 +9,8 @@ class CalibrationError(NumericError):
 
     status = Status.CALIBRATION
     message = (
-        "the fraction bits did not settle in {rounds} runs over the calibration text; the weights "
-        "are probably not those of a trained model"
+        "{rounds} runs over the calibration text found no fraction bits that suit its values; the "
+        "weights are probably not those of a trained model"
     )
     rounds: int
 

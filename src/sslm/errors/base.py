@@ -28,7 +28,8 @@ class SslmError(Exception):
     def __init__(self, *values: Any, **named: Any) -> None:
         names = self._fact_names
         facts = dict(zip(names, values, strict=False)) | named
-        if len(values) > len(names) or set(facts) != set(names):
+        # The count too: a fact that is given twice would silently replace itself.
+        if len(values) + len(named) != len(names) or set(facts) != set(names):
             raise TypeError(f"{type(self).__name__} takes the facts {names}, got {facts}")
         super().__init__(*(facts[name] for name in names))
         for name in names:

@@ -9,10 +9,12 @@ import numpy as np
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.convert.integer_weights import IntegerWeights
 from sslm.errors.convert import CalibrationError
+from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FRACTION_BITS_MAX, FractionBits, LayerFractionBits
 from sslm.model.llama import build_llama
 from sslm.numerics.rounding import Int64Array
 from sslm.program.buffers import Buffer
+from sslm.program.ops import EPSILON_BITS_MAX
 from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequence import Sequence as TokenSequence
 from sslm.runtime.sequence import SequenceOptions
@@ -53,7 +55,7 @@ def calibrate(
     bits = FractionBits(residual=_FIRST_BITS, layers=(layer,) * count)
     for round_index in range(_ROUND_COUNT_MAX):
         largest = _measure(weights, bits, texts)
-        suggested = _suggest(bits, largest)
+        suggested = _suggest(bits, largest, residual_bits_max(weights.config))
         on_progress(round_index + 1)
         if suggested == bits:
             if max(largest.values()) >= 1 << MAGNITUDE_BITS:
@@ -88,14 +90,26 @@ def _measure(
     return largest
 
 
-def _suggest(bits: FractionBits, largest: Largest) -> FractionBits:
+def residual_bits_max(config: ModelConfig) -> int:
+    """Return the finest fraction bits of the residual at which RMSNorm can add its epsilon.
+
+    See docs/arithmetic.md, "rmsnorm": n * epsilon, at twice these bits, stays below 2**46.
+    """
+    eps = config.rms_norm_eps
+    shift = eps.denominator.bit_length() - 1
+    product_bits = (config.hidden_size * eps.numerator).bit_length()
+    return min((EPSILON_BITS_MAX - product_bits + shift) // 2, FRACTION_BITS_MAX)
+
+
+def _suggest(bits: FractionBits, largest: Largest, residual_max: int) -> FractionBits:
+    residual = min(_fit(bits.residual, largest[-1, "residual"]), residual_max)
     layers = tuple(
         LayerFractionBits(
             **{site: _fit(getattr(layer, site), largest.get((index, site), 0)) for site in _SITES}
         )
         for index, layer in enumerate(bits.layers)
     )
-    return replace(bits, residual=_fit(bits.residual, largest[-1, "residual"]), layers=layers)
+    return replace(bits, residual=residual, layers=layers)
 
 
 def _fit(fraction_bits: int, largest: int) -> int:

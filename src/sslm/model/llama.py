@@ -6,7 +6,7 @@ scales of a matrix and ``.bias`` for its bias; ``rope.cos`` and ``rope.sin`` hol
 
 from dataclasses import dataclass
 
-from sslm.errors.program import TensorMissingError
+from sslm.errors.program import OpShapeError, TensorMissingError
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits, LayerFractionBits
 from sslm.program import ops
@@ -35,8 +35,13 @@ def build_llama(config: ModelConfig, fraction_bits: FractionBits, tensors: Tenso
 
     Raises:
         TensorMissingError: If a tensor of the architecture is not there.
+        OpShapeError: If there are fraction bits for another number of layers, or shapes disagree.
         AccumulatorBoundError: If an op cannot prove that its sums fit.
     """
+    layer_count = len(fraction_bits.layers)
+    if layer_count != config.num_hidden_layers:
+        expected = str(config.num_hidden_layers)
+        raise OpShapeError("llama", "layers with fraction bits", str(layer_count), expected)
     builder = _Builder(config, fraction_bits, tensors)
     layers = [builder.layer(index, bits) for index, bits in enumerate(fraction_bits.layers)]
     embed = ops.Embed(table=builder.matrix("embed"), out=builder.residual)

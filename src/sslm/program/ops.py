@@ -7,12 +7,15 @@ name, and proves from shapes and exponents that its accumulators cannot overflow
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from sslm.errors.program import AccumulatorBoundError, OpShapeError
 from sslm.limits import HEAD_DIM_MAX, HIDDEN_SIZE_MAX
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.states import State, StateKind
+
+EPSILON_BITS_MAX: Final = 46
+"""Bits of RMSNorm's scaled epsilon: with the sum of squares, below 2**46 too, it fits 64 bits."""
 
 
 class SaturationSite(IntEnum):
@@ -140,7 +143,8 @@ class RmsNorm(Op):
         self._bound("epsilon shift", self.epsilon.shift, 0, 160)
         product = self.group_size * self.epsilon.mantissa
         shift = 2 * self.source.fraction_bits - self.epsilon.shift
-        self._bound("bits of scaled epsilon", product.bit_length() + shift, -256, 46)
+        epsilon_bits = product.bit_length() + shift
+        self._bound("bits of scaled epsilon", epsilon_bits, -256, EPSILON_BITS_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Fraction bits suit the text that they were chosen on."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,11 @@ import numpy as np
 import pytest
 
 from sslm.backends.reference.backend import ReferencePlan
-from sslm.convert.calibrate import MAGNITUDE_BITS, calibrate
+from sslm.convert.calibrate import MAGNITUDE_BITS, calibrate, residual_bits_max
 from sslm.convert.integer_weights import IntegerWeights, read_integer_weights
 from sslm.convert.source import GgufModelSource
 from sslm.errors.convert import CalibrationError
+from sslm.errors.program import AccumulatorBoundError
 from sslm.model.fraction_bits import FRACTION_BITS_MAX, FractionBits
 from sslm.model.llama import build_llama
 from sslm.program.buffers import Buffer
@@ -97,6 +99,32 @@ def test_large_residuals_get_few_fraction_bits(tmp_path: Path, size: float) -> N
     bits = calibrate(weights, [IDS], lambda done: None)
     assert bits.residual < 20
     assert_suits(weights, bits, IDS)
+
+
+@pytest.mark.parametrize("hidden_size", [24, 2048])
+@pytest.mark.parametrize("eps", [1e-5, 0.9])
+def test_small_residuals_leave_room_for_epsilon(
+    tmp_path: Path, hidden_size: int, eps: float
+) -> None:
+    """RMSNorm proves a bound on epsilon that values below 1 would break at 30 fraction bits."""
+    embedding = np.full((261, hidden_size), 1e-3, dtype=np.float32)
+    weights = random_weights(
+        tmp_path,
+        hidden_size=hidden_size,
+        rms_norm_eps=eps,
+        extra_tensors={"token_embd.weight": ("F32", embedding)}
+        | {
+            f"blk.{layer}.{name}.weight": ("F32", np.zeros((hidden_size, width), np.float32))
+            for layer in range(2)
+            for name, width in (("attn_output", 24), ("ffn_down", 30))
+        },
+    )
+    bits = calibrate(weights, [IDS], lambda done: None)
+    assert bits.residual == residual_bits_max(weights.config)
+    finer = replace(bits, residual=bits.residual + 1)
+    if finer.residual <= FRACTION_BITS_MAX:
+        with pytest.raises(AccumulatorBoundError):
+            build_llama(weights.config, finer, weights.tensors(finer))
 
 
 def test_a_projection_of_zeros_gets_the_finest_bits(tmp_path: Path) -> None:

@@ -1,1 +1,98 @@
 """Small language models, bit for bit the same everywhere, inside limits that the caller sets."""
+
+import importlib
+from typing import TYPE_CHECKING, Final
+
+from sslm.version import VERSION
+
+if TYPE_CHECKING:
+    from sslm.catalog.loading import load
+    from sslm.engine.model import Model
+    from sslm.engine.results import Completion, Footprint, StreamChunk, Usage
+    from sslm.engine.stream import Stream
+    from sslm.engine.verification import VerifyReport
+    from sslm.errors.base import (
+        ArgumentError,
+        ArtifactError,
+        NetworkError,
+        NumericError,
+        ResourceError,
+        SslmError,
+        StateError,
+    )
+    from sslm.errors.catalog import OfflineError, UnknownModelError
+    from sslm.errors.engine import ModelHashMismatchError, NoChatTemplateError
+    from sslm.errors.program import BackendUnavailableError, TierUnavailableError
+    from sslm.errors.runtime import (
+        ContextLengthError,
+        EmptyPromptError,
+        MemoryBudgetError,
+        ObjectClosedError,
+        OptionRangeError,
+        TokenIdRangeError,
+    )
+    from sslm.errors.status import Status
+    from sslm.text.message import Message
+
+__all__ = [
+    "ArgumentError",
+    "ArtifactError",
+    "BackendUnavailableError",
+    "Completion",
+    "ContextLengthError",
+    "EmptyPromptError",
+    "Footprint",
+    "MemoryBudgetError",
+    "Message",
+    "Model",
+    "ModelHashMismatchError",
+    "NetworkError",
+    "NoChatTemplateError",
+    "NumericError",
+    "ObjectClosedError",
+    "OfflineError",
+    "OptionRangeError",
+    "ResourceError",
+    "SslmError",
+    "StateError",
+    "Status",
+    "Stream",
+    "StreamChunk",
+    "TierUnavailableError",
+    "TokenIdRangeError",
+    "UnknownModelError",
+    "Usage",
+    "VerifyReport",
+    "__version__",
+    "load",
+]
+
+__version__: Final = VERSION
+
+_HOMES: Final = {
+    "load": "sslm.catalog.loading",
+    "Completion": "sslm.engine.results",
+    "Footprint": "sslm.engine.results",
+    "Message": "sslm.text.message",
+    "Model": "sslm.engine.model",
+    "Stream": "sslm.engine.stream",
+    "StreamChunk": "sslm.engine.results",
+    "Usage": "sslm.engine.results",
+    "VerifyReport": "sslm.engine.verification",
+}
+"""Where public names live that are no errors; those are all found in :mod:`sslm.errors`."""
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for, so that importing the package is cheap."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(_HOMES.get(name, "sslm.errors"))
+    found: object = getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return list(__all__)

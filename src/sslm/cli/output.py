@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -15,6 +15,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Table
+from rich.text import Text
 
 from sslm.errors.base import SslmError
 
@@ -42,6 +44,33 @@ def note(text: str) -> None:
     """Write a line for a person to stderr."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def print_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
+) -> None:
+    """Write a table to stdout: drawn where that is a terminal, else columns of plain text.
+
+    Args:
+        head: Names of the columns.
+        rows: Each with a cell for every column.
+        right: Names of the columns that are aligned to the right.
+    """
+    if sys.stdout.isatty():
+        table = Table()
+        for name in head:
+            table.add_column(name, justify="right" if name in right else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        Console().print(table)
+        return
+    widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
+    for row in (head, *rows):
+        cells = (
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(head, row, widths, strict=True)
+        )
+        print_text("  ".join(cells).rstrip() + "\n")
 
 
 def error_facts(error: SslmError) -> dict[str, object]:

@@ -4,24 +4,64 @@ A package rather than one module, because each cause is a class and there are mo
 may hold; callers import from here and need not know where a class lives.
 """
 
-from sslm.errors.base import (
-    ArgumentError,
-    ArtifactError,
-    NetworkError,
-    NumericError,
-    ResourceError,
-    SslmError,
-    StateError,
-)
-from sslm.errors.status import Status
+# ruff: noqa: F403 (for type checkers only, and naming 200 classes twice would not make it clearer)
 
-__all__ = [
-    "ArgumentError",
-    "ArtifactError",
-    "NetworkError",
-    "NumericError",
-    "ResourceError",
-    "SslmError",
-    "StateError",
-    "Status",
-]
+import importlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sslm.errors.artifact import *
+    from sslm.errors.base import *
+    from sslm.errors.canonical_json import *
+    from sslm.errors.catalog import *
+    from sslm.errors.commands import *
+    from sslm.errors.convert import *
+    from sslm.errors.engine import *
+    from sslm.errors.gguf import *
+    from sslm.errors.model import *
+    from sslm.errors.native import *
+    from sslm.errors.program import *
+    from sslm.errors.reading import *
+    from sslm.errors.runtime import *
+    from sslm.errors.status import *
+    from sslm.errors.text import *
+
+MODULES: Final = (
+    "base",
+    "status",
+    "runtime",
+    "engine",
+    "catalog",
+    "artifact",
+    "canonical_json",
+    "commands",
+    "convert",
+    "gguf",
+    "model",
+    "native",
+    "program",
+    "reading",
+    "text",
+)
+"""Where classes are looked for, in this order; most programs name only those of the first few."""
+
+
+def __getattr__(name: str) -> object:
+    """Find a class in its module when it is first asked for, so that an import stays cheap."""
+    if name == "Status" or name.endswith("Error"):
+        for module_name in MODULES:
+            module = importlib.import_module(f"{__name__}.{module_name}")
+            found: object = vars(module).get(name)
+            if found is not None:
+                globals()[name] = found
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return all names, those not yet asked for included."""
+    names = {"Status"}
+    for module_name in MODULES:
+        module = importlib.import_module(f"{__name__}.{module_name}")
+        names.update(name for name in vars(module) if name.endswith("Error"))
+    return sorted(names)

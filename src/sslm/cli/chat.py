@@ -1,0 +1,168 @@
+"""``sslm chat``: a conversation."""
+
+import datetime
+import importlib
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from sslm import limits
+from sslm.cli.conversation import Conversation
+from sslm.cli.options import (
+    DEFAULT_BACKEND,
+    DEFAULT_MAX_TOKENS,
+    DEFAULT_MODEL,
+    DEFAULT_THREADS,
+    DEFAULT_TIER,
+    BackendOption,
+    CacheDirOption,
+    ContextTokensOption,
+    MaxTokensOption,
+    MemoryBytesOption,
+    ModelOption,
+    NoProgressOption,
+    OfflineOption,
+    StopOption,
+    ThreadsOption,
+    TierOption,
+    open_model,
+)
+from sslm.cli.output import note, print_text
+from sslm.cli.text_input import decode_text
+from sslm.errors.base import SslmError
+from sslm.errors.text import TextTooLongError
+
+_EPILOG: Final = (
+    'Example: sslm chat --system "You answer in one sentence."; or: '
+    'echo "Name a river." | sslm chat --max-tokens 40'
+)
+_HELP: Final = (
+    "/undo takes back the last message; /edit TEXT puts TEXT in its place; /save FILE writes the "
+    "conversation as JSON; /quit ends it; //TEXT says /TEXT. Ctrl-C stops an answer."
+)
+_DATE_FORMAT: Final = "%Y-%m-%d"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "chat",
+        help="Talk with a model; from a pipe, each line is a message. " + _HELP,
+        epilog=_EPILOG,
+    )(chat_command)
+
+
+def chat_command(
+    *,
+    model: ModelOption = DEFAULT_MODEL,
+    system: Annotated[
+        str | None, typer.Option("--system", metavar="TEXT", help="What the system says first.")
+    ] = None,
+    date: Annotated[
+        datetime.datetime | None,
+        typer.Option(
+            "--date",
+            metavar="YYYY-MM-DD",
+            formats=[_DATE_FORMAT],
+            help="Today, for chat templates that mention it; the clock is never read.",
+        ),
+    ] = None,
+    backend: BackendOption = DEFAULT_BACKEND,
+    tier: TierOption = DEFAULT_TIER,
+    threads: ThreadsOption = DEFAULT_THREADS,
+    context_tokens: ContextTokensOption = None,
+    memory_bytes: MemoryBytesOption = None,
+    max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
+    stop: StopOption = None,
+    cache_dir: CacheDirOption = None,
+    offline: OfflineOption = False,
+    no_progress: NoProgressOption = False,
+) -> None:
+    """Answer one message after the other until there are no more."""
+    with open_model(
+        model,
+        backend=backend,
+        tier=tier,
+        threads=threads,
+        context_tokens=context_tokens,
+        memory_bytes=memory_bytes,
+        cache_dir=cache_dir,
+        offline=offline,
+        no_progress=no_progress,
+    ) as opened:
+        # Before the first message, a model that cannot chat says so.
+        _ = opened.chat_template
+        conversation = Conversation(
+            opened,
+            system=system,
+            max_tokens=max_tokens,
+            stop=stop or (),
+            date=date.date() if date else None,
+        )
+        if sys.stdin.isatty():
+            _talk(conversation)
+        else:
+            _answer_lines(conversation)
+
+
+def _talk(conversation: Conversation) -> None:
+    """Converse with a person: errors are shown, and the conversation goes on."""
+    with suppress(ImportError):
+        # Importing it gives the prompt a history and editing keys.
+        importlib.import_module("readline")
+    note(_HELP)
+    while True:
+        try:
+            line = input("> ")
+        except EOFError:
+            print_text("\n")
+            return
+        except KeyboardInterrupt:
+            note("\n/quit or Ctrl-D ends the conversation")
+            continue
+        try:
+            if not _obey(conversation, line):
+                return
+        except SslmError as error:
+            note(f"error: {error}")
+
+
+def _answer_lines(conversation: Conversation) -> None:
+    """Answer the lines of a pipe or file; the first error ends it."""
+    limit = 4 * limits.TEXT_SIZE_CHARS_MAX
+    while line := sys.stdin.buffer.readline(limit + 1):
+        if len(line) > limit:
+            raise TextTooLongError("a line of stdin", len(line), limits.TEXT_SIZE_CHARS_MAX)
+        if not _obey(conversation, decode_text("stdin", line).rstrip("\r\n")):
+            return
+
+
+def _obey(conversation: Conversation, line: str) -> bool:
+    """Do what a line says; return whether the conversation goes on."""
+    word, _, rest = line.partition(" ")
+    if not line.strip():
+        return True
+    if not line.startswith("/") or line.startswith("//"):
+        _say(conversation, line.removeprefix("/") if line.startswith("//") else line)
+    elif word == "/quit":
+        return False
+    elif word == "/undo":
+        undone = conversation.undo()
+        note("there is nothing to undo" if undone is None else f"undone: {undone.content}")
+    elif word == "/edit" and rest.strip():
+        conversation.undo()
+        _say(conversation, rest)
+    elif word == "/save" and rest.strip():
+        conversation.save(Path(rest.strip()).expanduser())
+    else:
+        note(_HELP)
+    return True
+
+
+def _say(conversation: Conversation, text: str) -> None:
+    is_complete = conversation.say(text)
+    if not is_complete and not sys.stdin.isatty():
+        raise KeyboardInterrupt

@@ -1,0 +1,99 @@
+"""``sslm generate``: continue a text."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from sslm.cli.answers import completion_facts, note_digest
+from sslm.cli.options import (
+    DEFAULT_BACKEND,
+    DEFAULT_MAX_TOKENS,
+    DEFAULT_MODEL,
+    DEFAULT_THREADS,
+    DEFAULT_TIER,
+    BackendOption,
+    CacheDirOption,
+    ContextTokensOption,
+    JsonOption,
+    MaxTokensOption,
+    MemoryBytesOption,
+    ModelOption,
+    NoProgressOption,
+    OfflineOption,
+    Sha256Option,
+    StopOption,
+    ThreadsOption,
+    TierOption,
+    open_model,
+)
+from sslm.cli.output import print_json, print_text
+from sslm.cli.text_input import decode_text, read_bounded
+
+if TYPE_CHECKING:
+    from sslm.engine.stream import Stream
+
+_EPILOG: Final = 'Example: sslm generate "The capital of France is" --max-tokens 32 --stop "."'
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "generate",
+        help="Continue PROMPT ('-' reads it from stdin, to the last byte). Raw text, no chat "
+        "template.",
+        epilog=_EPILOG,
+    )(generate_command)
+
+
+def generate_command(
+    *,
+    prompt: Annotated[
+        str, typer.Argument(help="The text to continue, or '-' for stdin.", show_default=False)
+    ],
+    model: ModelOption = DEFAULT_MODEL,
+    backend: BackendOption = DEFAULT_BACKEND,
+    tier: TierOption = DEFAULT_TIER,
+    threads: ThreadsOption = DEFAULT_THREADS,
+    context_tokens: ContextTokensOption = None,
+    memory_bytes: MemoryBytesOption = None,
+    max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
+    stop: StopOption = None,
+    sha256: Sha256Option = None,
+    json: JsonOption = False,
+    cache_dir: CacheDirOption = None,
+    offline: OfflineOption = False,
+    no_progress: NoProgressOption = False,
+) -> None:
+    """Print the continuation as it comes, or one JSON object at its end."""
+    text = (
+        decode_text("stdin", read_bounded("stdin", sys.stdin.buffer)) if prompt == "-" else prompt
+    )
+    with open_model(
+        model,
+        backend=backend,
+        tier=tier,
+        threads=threads,
+        context_tokens=context_tokens,
+        memory_bytes=memory_bytes,
+        sha256=sha256,
+        cache_dir=cache_dir,
+        offline=offline,
+        no_progress=no_progress,
+    ) as opened:
+        with opened.stream(text, max_tokens=max_tokens, stop=stop) as stream:
+            _read(stream, is_shown=not json)
+            completion = stream.result()
+        if json:
+            print_json(completion_facts(completion, opened))
+        else:
+            note_digest(completion)
+
+
+def _read(stream: "Stream", *, is_shown: bool) -> None:
+    """Read a stream to its end; print it, with a line's end for a person but not for a pipe."""
+    for chunk in stream:
+        if is_shown:
+            print_text(chunk.text)
+    if is_shown and sys.stdout.isatty():
+        print_text("\n")

@@ -1,0 +1,51 @@
+"""``sslm pull``: put a model into the cache."""
+
+from typing import Annotated, Final
+
+import typer
+
+from sslm.cli.listing import model_facts
+from sslm.cli.options import (
+    CacheDirOption,
+    JsonOption,
+    NoProgressOption,
+    OfflineOption,
+    Sha256Option,
+)
+from sslm.cli.output import print_json, print_text, progress
+
+_EPILOG: Final = "Example: sslm pull smollm2-135m; or: sslm pull ./my-model.gguf --sha256 HEX"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "pull",
+        help="Put a model into the cache: a known one by NAME, or a .gguf or .sslm file by PATH, "
+        "which is then known by its file name without the ending.",
+        epilog=_EPILOG,
+    )(pull_command)
+
+
+def pull_command(
+    *,
+    model: Annotated[
+        str, typer.Argument(metavar="NAME|PATH", help="What to put there.", show_default=False)
+    ],
+    sha256: Sha256Option = None,
+    json: JsonOption = False,
+    cache_dir: CacheDirOption = None,
+    offline: OfflineOption = False,
+    no_progress: NoProgressOption = False,
+) -> None:
+    """Fetch, convert or copy a model, and print its name with its place."""
+    from sslm.catalog.pulling import pull
+
+    with progress(is_shown=not no_progress) as report:
+        pulled = pull(
+            model, sha256=sha256, download=not offline, cache_dir=cache_dir, on_progress=report
+        )
+    if json:
+        print_json(model_facts(pulled))
+    else:
+        print_text(f"{pulled.name}  {pulled.size_bytes} bytes  {pulled.path}\n")

@@ -183,7 +183,6 @@ static void run_segment(sslm_plan *plan, int32_t index)
 {
     const sslm_segment *segment = &plan->program->segments[index];
     int is_layer = segment->kind == SSLM_SEGMENT_EMBED || segment->kind == SSLM_SEGMENT_LAYER;
-    if (!is_layer && plan->picked_count == 0) return;
     for (int32_t i = segment->first_op; i < segment->last_op; i++) {
         run_op(plan, &plan->program->ops[i]);
         if (sslm_pool_is_cancelled(&plan->pool)) return;

@@ -1,14 +1,15 @@
 """Programs of one op, fed with any values, and the memory to run them in.
 
-Only the residual and the states outlive a segment. So the rows that an op reads are written into its
-buffers by linear ops with zero weights, whose bias is the row, and what it writes is read back from
-the residual.
+Only the residual and the states outlive a segment. So the rows that an op reads are written into
+its buffers by linear ops with zero weights, whose bias is the row, and what it writes is read back
+from the residual.
 """
 
 from array import array
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
@@ -51,7 +52,7 @@ class TensorStore:
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
-    def int32(self, name: str, values, exponent: int = 0) -> str:
+    def int32(self, name: str, values: npt.ArrayLike, exponent: int = 0) -> str:
         values = np.ascontiguousarray(values, dtype="<i4")
         data = memoryview(values.tobytes())
         self.tensors[name] = Tensor(
@@ -59,7 +60,14 @@ class TensorStore:
         )
         return name
 
-    def matrix(self, name: str, weights, mantissas, exponent: int, bias=None) -> ops.MatrixRef:
+    def matrix(
+        self,
+        name: str,
+        weights: npt.ArrayLike,
+        mantissas: npt.ArrayLike,
+        exponent: int,
+        bias: npt.ArrayLike | None = None,
+    ) -> ops.MatrixRef:
         weights = np.array(weights, dtype=np.int8)
         self.tensors[name] = Tensor(
             name=name,
@@ -101,7 +109,7 @@ class OneLayer:
         self.select: list[ops.Op] = []
         self.layer_index = 1
 
-    def load(self, buffer: Buffer, row, into: list[ops.Op] | None = None) -> Buffer:
+    def load(self, buffer: Buffer, row: npt.ArrayLike, into: list[ops.Op] | None = None) -> Buffer:
         """Write a row of int32 into a buffer."""
         where = self.layer if into is None else into
         width, bits = self.residual.width, self.residual.fraction_bits
@@ -187,7 +195,9 @@ class Memory:
             digests=memoryview(self.digests).cast("B"),
         )
 
-    def span(self, token_ids, *, first_position: int = 0, first_logits_row: int = 0) -> Span:
+    def span(
+        self, token_ids: list[int], *, first_position: int = 0, first_logits_row: int = 0
+    ) -> Span:
         return Span(
             memory=self.sequence,
             first_position=first_position,

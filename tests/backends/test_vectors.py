@@ -1,7 +1,10 @@
 """Every backend and tier gives the vectors that were computed from docs/arithmetic.md alone."""
 
 import json
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from sslm.limits import CONTEXT_TOKENS_MAX
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.ops import SaturationSite
+from sslm.program.program import Program
 from sslm.program.states import State, StateKind
 from tests.backends.backends import open_named
 from tests.backends.single_op import (
@@ -21,11 +25,15 @@ from tests.backends.single_op import (
     run_layer,
 )
 
+Vector = dict[str, Any]
+
 VECTORS = Path(__file__).parents[1] / "vectors"
 ATTENTION_FILES = ("attention", "attention_lengths", "attention_scores")
 
 
-def vectors(*files: str, usable=lambda vector: True):
+def vectors(
+    *files: str, usable: Callable[[Vector], bool] = lambda vector: True
+) -> pytest.MarkDecorator:
     """Parametrize over the vectors of files that a program can be made for, by their names."""
     found = [
         pytest.param(vector, id=f"{file}: {vector['name']}")
@@ -36,20 +44,28 @@ def vectors(*files: str, usable=lambda vector: True):
     return pytest.mark.parametrize("vector", found)
 
 
-def check(backend_name, one, expected, site, *, position=0, token_id=0) -> None:
+def check(
+    backend_name: str,
+    one: OneLayer,
+    expected: dict[str, Any],
+    site: SaturationSite,
+    *,
+    position: int = 0,
+    token_id: int = 0,
+) -> None:
     """Compare the residual of a run, and the counter of a site, with ``{y, saturations}``."""
     memory = Memory(one.program(), positions=position + 1)
     found = run_layer(open_named(backend_name), one, memory, position=position, token_id=token_id)
     assert found == expected["y"]
     counts = {which: int(memory.saturations[which]) for which in SaturationSite}
-    assert counts == {which: 0 for which in SaturationSite} | {site: expected["saturations"]}
+    assert counts == dict.fromkeys(SaturationSite, 0) | {site: expected["saturations"]}
 
 
-def check_codes(backend_name, one: OneLayer, codes: Buffer, expected) -> None:
+def check_codes(backend_name: str, one: OneLayer, codes: Buffer, expected: dict[str, Any]) -> None:
     """Compare a row of codes and its exponent, read through a matrix that would shift a wrong one.
 
-    Twice a mantissa of 2**(23 - exponent), at exponent 24, gives each code times two to the power of
-    what the exponent is too large. A larger exponent needs no mantissa.
+    Twice a mantissa of 2**(23 - exponent), at exponent 24, gives each code times two to the power
+    of what the exponent is too large. A larger exponent needs no mantissa.
     """
     exponent = expected["exponent"]
     identity = np.eye(codes.width, dtype=np.int8)
@@ -76,7 +92,7 @@ def check_codes(backend_name, one: OneLayer, codes: Buffer, expected) -> None:
 
 
 @vectors("embed")
-def test_embed(backend_name, vector):
+def test_embed(backend_name: str, vector: Vector) -> None:
     weights = vector["weights"]
     one = OneLayer(int32_buffer("residual", len(weights[0])), vocab_size=len(weights))
     table = one.store.matrix("table", weights, vector["mantissas"], vector["exponent"])
@@ -86,7 +102,7 @@ def test_embed(backend_name, vector):
 
 
 @vectors("rmsnorm")
-def test_rmsnorm(backend_name, vector):
+def test_rmsnorm(backend_name: str, vector: Vector) -> None:
     width = len(vector["x"])
     one = OneLayer(int32_buffer("residual", width, vector["f_out"]))
     source = one.load(int32_buffer("x", width, vector["f_in"]), vector["x"])
@@ -106,7 +122,7 @@ def test_rmsnorm(backend_name, vector):
 
 
 @vectors("quantize")
-def test_quantize(backend_name, vector):
+def test_quantize(backend_name: str, vector: Vector) -> None:
     width = len(vector["row"])
     one = OneLayer(int32_buffer("residual", width))
     source = one.load(int32_buffer("x", width), vector["row"])
@@ -116,7 +132,7 @@ def test_quantize(backend_name, vector):
 
 
 @vectors("gated_activation")
-def test_gated_activation(backend_name, vector):
+def test_gated_activation(backend_name: str, vector: Vector) -> None:
     width = len(vector["gate"])
     one = OneLayer(int32_buffer("residual", width))
     gate = one.load(int32_buffer("gate", width, vector["f_g"]), vector["gate"])
@@ -129,7 +145,7 @@ def test_gated_activation(backend_name, vector):
 
 
 @vectors("linear")
-def test_linear(backend_name, vector):
+def test_linear(backend_name: str, vector: Vector) -> None:
     one = OneLayer(int32_buffer("residual", len(vector["mantissas"])))
     exponent, exponent_max = vector["exponent"], vector["exponent_max"]
     # No row of int32 has codes as large as some at their exponent, but products have.
@@ -159,7 +175,7 @@ def test_linear(backend_name, vector):
 
 
 @vectors("rope")
-def test_rope(backend_name, vector):
+def test_rope(backend_name: str, vector: Vector) -> None:
     width, position = len(vector["x"]), 2
     one = OneLayer(int32_buffer("residual", width), position_count=position + 1)
     one.load(one.residual, vector["x"])
@@ -197,7 +213,7 @@ def paged_states(heads: int, head_dim: int, *, k_bits: int = 0) -> list[State]:
 
 @pytest.mark.parametrize("position", [0, 63, 64, 65])
 @vectors("append")
-def test_append(backend_name, vector, position):
+def test_append(backend_name: str, vector: Vector, position: int) -> None:
     width, head_dim = len(vector["k_row"]), vector["head_dim"]
     one = OneLayer(int32_buffer("residual", 1), position_count=position + 1)
     one.states = paged_states(width // head_dim, head_dim)
@@ -213,7 +229,7 @@ def test_append(backend_name, vector, position):
 
 
 @vectors(*ATTENTION_FILES)
-def test_attention(backend_name, vector):
+def test_attention(backend_name: str, vector: Vector) -> None:
     keys, position = vector["k_codes"], vector["position"]
     head_dim = len(keys[0][0])
     width = len(vector["expected"]["y"])
@@ -242,7 +258,7 @@ def test_attention(backend_name, vector):
 
 
 @vectors("add")
-def test_add(backend_name, vector):
+def test_add(backend_name: str, vector: Vector) -> None:
     width = len(vector["a"])
     one = OneLayer(int32_buffer("residual", width))
     one.load(one.residual, vector["a"])
@@ -252,7 +268,7 @@ def test_add(backend_name, vector):
 
 
 @vectors("logits")
-def test_logits(backend_name, vector):
+def test_logits(backend_name: str, vector: Vector) -> None:
     vocab_size = len(vector["mantissas"])
     one = OneLayer(int32_buffer("residual", 1), vocab_size=vocab_size)
     codes = one.load_codes(vector["codes"], 0, EXPONENT_MAX_INT32, one.head)
@@ -260,7 +276,7 @@ def test_logits(backend_name, vector):
     out = Buffer(name="logits", kind=BufferKind.LOGITS, width=vocab_size)
     # Two blocks, so that the second does not start where the logits do.
     cuts = [0, 16, vocab_size] if vocab_size > 16 else [0, vocab_size]
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in pairwise(cuts):
         one.head.append(
             ops.Logits(source=codes, out=out, matrix=matrix, first_row=first, last_row=last)
         )
@@ -270,7 +286,7 @@ def test_logits(backend_name, vector):
 
 
 @vectors("argmax")
-def test_argmax(backend_name, vector):
+def test_argmax(backend_name: str, vector: Vector) -> None:
     vocab_size = len(vector["logits"])
     one = OneLayer(int32_buffer("residual", 1), vocab_size=vocab_size)
     logits = Buffer(name="logits", kind=BufferKind.LOGITS, width=vocab_size)
@@ -284,7 +300,7 @@ def test_argmax(backend_name, vector):
 
 @pytest.mark.parametrize("chunk", [1, 3, 64])
 @vectors("moving_average")
-def test_moving_average(backend_name, vector, chunk):
+def test_moving_average(backend_name: str, vector: Vector, chunk: int) -> None:
     rows = np.array(vector["rows"], dtype=np.int32)
     one = OneLayer(int32_buffer("residual", rows.shape[1]), position_count=len(rows))
     state = State(
@@ -314,7 +330,7 @@ def test_moving_average(backend_name, vector, chunk):
 
 
 @vectors("segment_digest", usable=lambda vector: vector["position"] < CONTEXT_TOKENS_MAX)
-def test_segment_digest(backend_name, vector):
+def test_segment_digest(backend_name: str, vector: Vector) -> None:
     position = vector["position"]
     one = OneLayer(int32_buffer("residual", len(vector["residual"])), position_count=position + 1)
     one.layer_index = vector["segment"]
@@ -334,7 +350,7 @@ def test_segment_digest(backend_name, vector):
     assert memory.digests[0].tobytes().hex() == vector["expected"]
 
 
-def digested_state(record, index: int, segment: int) -> State:
+def digested_state(record: dict[str, Any], index: int, segment: int) -> State:
     if record["kind"] == "fixed":
         kind, heads, head_dim = StateKind.FIXED, 1, len(record["values"])
     else:
@@ -350,7 +366,7 @@ def digested_state(record, index: int, segment: int) -> State:
     )
 
 
-def add_fixed_ops(one: OneLayer, records):
+def add_fixed_ops(one: OneLayer, records: list[dict[str, Any]]) -> Program:
     """Make every fixed state take its values: their average with themselves."""
     for state, record in zip(one.states, records, strict=True):
         if state.is_paged:

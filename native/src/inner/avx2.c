@@ -7,6 +7,11 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+ALWAYS_INLINE __m256i load(const void *from)
+{
+    return _mm256_loadu_si256(from);
+}
+
 /* Column groups of four after which 32-bit sums are full: each takes two products, of which 512 fit. */
 #define GROUPS_OF_INT32 256
 
@@ -69,7 +74,7 @@ ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const i
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++) {
                 __m256i *out = (__m256i *)(void *)(sums + 16 * i + 4 * j);
-                _mm256_storeu_si256(out, _mm256_add_epi64(_mm256_loadu_si256(out), add_pairs(parts[i][j])));
+                _mm256_storeu_si256(out, _mm256_add_epi64(load(out), add_pairs(parts[i][j])));
             }
         }
     }
@@ -104,9 +109,9 @@ void sslm_dot_keys_avx2(const int16_t *query, const int16_t *keys, int32_t head_
         const int16_t *key = keys + (size_t)token * (size_t)head_dim;
         __m256i h = _mm256_setzero_si256(), l = h;
         for (int32_t d = 0; d < whole; d += 16) {
-            __m256i k = _mm256_loadu_si256((const __m256i *)(const void *)(key + d));
-            h = _mm256_add_epi32(h, _mm256_madd_epi16(k, _mm256_loadu_si256((const __m256i *)(const void *)(high + d))));
-            l = _mm256_add_epi32(l, _mm256_madd_epi16(k, _mm256_loadu_si256((const __m256i *)(const void *)(low + d))));
+            __m256i k = load(key + d);
+            h = _mm256_add_epi32(h, _mm256_madd_epi16(k, load(high + d)));
+            l = _mm256_add_epi32(l, _mm256_madd_epi16(k, load(low + d)));
         }
         int64_t sum = 256 * (int64_t)sum_all(h) + sum_all(l);
         for (int32_t d = whole; d < head_dim; d++) sum += query[d] * key[d];
@@ -151,7 +156,7 @@ void sslm_weigh_values_avx2(const uint32_t *weights, const int16_t *values, int3
             __m256i h = _mm256_set1_epi32(high[pair]), l = _mm256_set1_epi32(low[pair]);
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
-                __m256i codes = _mm256_loadu_si256((const __m256i *)(const void *)(v + 16 * i));
+                __m256i codes = load(v + 16 * i);
                 high_sums[i] = _mm256_add_epi32(high_sums[i], _mm256_madd_epi16(h, codes));
                 low_sums[i] = _mm256_add_epi32(low_sums[i], _mm256_madd_epi16(l, codes));
             }
@@ -163,7 +168,7 @@ void sslm_weigh_values_avx2(const uint32_t *weights, const int16_t *values, int3
         __m256i high_sum = _mm256_setzero_si256(), low_sum = high_sum;
         for (int32_t pair = first; pair < last; pair++) {
             const int16_t *v = values + 2 * ((size_t)pair * (size_t)head_dim + (size_t)d);
-            __m256i codes = _mm256_loadu_si256((const __m256i *)(const void *)v);
+            __m256i codes = load(v);
             high_sum = _mm256_add_epi32(high_sum, _mm256_madd_epi16(_mm256_set1_epi32(high[pair]), codes));
             low_sum = _mm256_add_epi32(low_sum, _mm256_madd_epi16(_mm256_set1_epi32(low[pair]), codes));
         }

@@ -13,6 +13,18 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* Put 2^bits · high + low at the sums of a mask. */
+ALWAYS_INLINE void store_planes(__m512i high, __m512i low, const unsigned bits, __mmask16 mask, int64_t *sums)
+{
+    for (int half = 0; half < 2; half++) {
+        __m256i h = half ? _mm512_extracti64x4_epi64(high, 1) : _mm512_castsi512_si256(high);
+        __m256i l = half ? _mm512_extracti64x4_epi64(low, 1) : _mm512_castsi512_si256(low);
+        __m512i upper = _mm512_slli_epi64(_mm512_cvtepi32_epi64(h), bits);
+        __m512i sum = _mm512_add_epi64(upper, _mm512_cvtepi32_epi64(l));
+        _mm512_mask_storeu_epi64(sums + 8 * half, (__mmask8)(mask >> 8 * half), sum);
+    }
+}
+
 /* Rows of codes lie in tiles of eight; the last tile of a run may have fewer. With r rows in a tile, each
  * group of four columns has its r times four high bytes, then its r times four low bytes. So one pointer
  * walks through a tile, and a single row is dense. */
@@ -68,19 +80,6 @@ ALWAYS_INLINE __m512i load_weights(const int8_t *group)
 #define ADD_PRODUCTS(sums, weights, four) \
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(weights), "m"(four))
 
-/* Put 256 · high + low, less what the flipped bits added, at sums[0 … 15]. */
-ALWAYS_INLINE void store_sums(__m512i high, __m512i low, const sslm_code_row *row, int64_t *sums)
-{
-    high = _mm512_sub_epi32(high, _mm512_set1_epi32(128 * row->sum_high));
-    low = _mm512_sub_epi32(low, _mm512_set1_epi32(128 * row->sum_low));
-    for (int half = 0; half < 2; half++) {
-        __m256i h = half ? _mm512_extracti64x4_epi64(high, 1) : _mm512_castsi512_si256(high);
-        __m256i l = half ? _mm512_extracti64x4_epi64(low, 1) : _mm512_castsi512_si256(low);
-        __m512i sum = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(h), 8), _mm512_cvtepi32_epi64(l));
-        _mm512_storeu_si512(sums + 8 * half, sum);
-    }
-}
-
 /* A panel against `row_count` rows that lie at x in a tile of `in_tile`; `unroll` column groups have sums
  * of their own, which hides the latency where there are few rows. row_count and unroll are constants where
  * this is inlined, their product at most 8: gcc 12 spills more than 16 accumulators. */
@@ -119,7 +118,10 @@ ALWAYS_INLINE void dot_rows(const int8_t *panel, int32_t groups, const int32_t *
             high[i] = _mm512_add_epi32(high[i], high[u * row_count + i]);
             low[i] = _mm512_add_epi32(low[i], low[u * row_count + i]);
         }
-        store_sums(high[i], low[i], code_rows + i, sums + 16 * i);
+        /* Less what the flipped bits added. */
+        high[i] = _mm512_sub_epi32(high[i], _mm512_set1_epi32(128 * code_rows[i].sum_high));
+        low[i] = _mm512_sub_epi32(low[i], _mm512_set1_epi32(128 * code_rows[i].sum_low));
+        store_planes(high[i], low[i], 8, 0xffff, sums + 16 * i);
     }
 }
 
@@ -146,7 +148,8 @@ void sslm_dot_panel_avx512vnni(const int8_t *panel, const sslm_rows *codes, cons
         int32_t tile = picked[i] / TILE_ROWS, in_tile = tile_rows(codes, tile);
         const int32_t *x = tile_start(codes, tile);
         /* Rows are picked in ascending order: a tile is whole if its ends are there. */
-        if (picked[i] % TILE_ROWS == 0 && i + in_tile <= count && picked[i + in_tile - 1] == picked[i] + in_tile - 1) {
+        int is_start = picked[i] % TILE_ROWS == 0 && i + in_tile <= count;
+        if (is_start && picked[i + in_tile - 1] == picked[i] + in_tile - 1) {
             dot_tile(panel, groups, x, in_tile, codes->code_rows + picked[i], sums + 16 * (size_t)i);
             i += in_tile;
         } else {
@@ -187,7 +190,7 @@ ALWAYS_INLINE __m512i dot_16_keys(const int16_t *plane, const int16_t *keys, int
         __m512i q = _mm512_maskz_loadu_epi16(mask, plane + d);
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++)
-            v[i] = _mm512_dpwssd_epi32(v[i], q, _mm512_maskz_loadu_epi16(mask, keys + (size_t)i * (size_t)head_dim + d));
+            v[i] = _mm512_dpwssd_epi32(v[i], q, _mm512_maskz_loadu_epi16(mask, keys + i * head_dim + d));
     }
     return sum_each(v);
 }
@@ -204,12 +207,7 @@ void sslm_dot_keys_avx512vnni(const int16_t *query, const int16_t *keys, int32_t
     for (int32_t token = first / 16 * 16; token < last; token += 16) {
         const int16_t *group = keys + (size_t)token * (size_t)head_dim;
         __m512i h = dot_16_keys(high, group, head_dim), l = dot_16_keys(low, group, head_dim);
-        for (int half = 0; half < 2; half++) {
-            __m256i h8 = half ? _mm512_extracti64x4_epi64(h, 1) : _mm512_castsi512_si256(h);
-            __m256i l8 = half ? _mm512_extracti64x4_epi64(l, 1) : _mm512_castsi512_si256(l);
-            __m512i sum = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(h8), 8), _mm512_cvtepi32_epi64(l8));
-            _mm512_storeu_si512(sums + token + 8 * half, sum);
-        }
+        store_planes(h, l, 8, 0xffff, sums + token);
     }
 }
 
@@ -273,13 +271,6 @@ void sslm_weigh_values_avx512vnni(const uint32_t *weights, const int16_t *values
             }
         }
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            __m256i h0 = _mm512_castsi512_si256(high_sums[i]), h1 = _mm512_extracti64x4_epi64(high_sums[i], 1);
-            __m256i l0 = _mm512_castsi512_si256(low_sums[i]), l1 = _mm512_extracti64x4_epi64(low_sums[i], 1);
-            __m512i s0 = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(h0), 10), _mm512_cvtepi32_epi64(l0));
-            __m512i s1 = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(h1), 10), _mm512_cvtepi32_epi64(l1));
-            _mm512_mask_storeu_epi64(sums + d + 16 * i, (__mmask8)masks[i], s0);
-            _mm512_mask_storeu_epi64(sums + d + 16 * i + 8, (__mmask8)(masks[i] >> 8), s1);
-        }
+        for (int i = 0; i < 4; i++) store_planes(high_sums[i], low_sums[i], 10, masks[i], sums + d + 16 * i);
     }
 }

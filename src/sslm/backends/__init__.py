@@ -1,1 +1,1 @@
-"""Ways to run a program: ``reference`` is the definition, ``native`` is quick, both give the same bits."""
+"""Ways to run a program: ``reference`` defines the bits, ``native`` gives the same ones quickly."""

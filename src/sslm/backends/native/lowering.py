@@ -145,34 +145,31 @@ class Lowering:
             raise OpShapeError(type(op).__name__, "the kind of op", "unknown", "a known one")
         record.kind = _OP_KINDS[type(op)]
         match op:
-            case ops.Embed():
-                record.site = ops.SaturationSite.RESIDUAL
-                record.out = self._buffers[op.out.name]
-                self._lower_matrix(op.table, record.matrix)
-                self._expect(op, "rows of the table", op.table.out_features, program.vocab_size)
+            case ops.Embed() | ops.Linear() | ops.Logits() | ops.Argmax():
+                self._lower_matrix_op(op, record, program)
             case ops.RmsNorm():
                 self._lower_norm(op, record)
-            case ops.Quantize():
-                self._connect(record, op.source, op.out)
+            case ops.Rope():
+                self._lower_rope(op, record, program)
+            case ops.Append() | ops.Attention() | ops.MovingAverage():
+                self._lower_state_op(op, record)
+            case _:
+                self._lower_plain_op(op, record)
+
+    def _lower_matrix_op(
+        self, op: ops.Embed | ops.Linear | ops.Logits | ops.Argmax, record: Any, program: Program
+    ) -> None:
+        match op:
+            case ops.Embed():
+                record.site = ops.SaturationSite.RESIDUAL
+                self._connect(record, op.out, op.out)
+                self._lower_matrix(op.table, record.matrix)
+                self._expect(op, "rows of the table", op.table.out_features, program.vocab_size)
             case ops.Linear():
                 record.site = op.site
                 record.accumulates = op.accumulates
                 self._connect(record, op.source, op.out)
                 self._lower_matrix(op.matrix, record.matrix)
-            case ops.Rope():
-                self._lower_rope(op, record, program)
-            case ops.Append():
-                self._connect(record, op.source, op.source)
-                record.state = self._state(op, op.state)
-            case ops.Attention():
-                self._lower_attention(op, record)
-            case ops.GatedActivation():
-                self._connect(record, op.gate, op.out)
-                record.other = self._buffers[op.up.name]
-                record.gate_bits = op.gate.fraction_bits
-            case ops.Add():
-                record.site = ops.SaturationSite.RESIDUAL
-                self._connect(record, op.source, op.target)
             case ops.Logits():
                 self._connect(record, op.source, op.out)
                 self._lower_matrix(op.matrix, record.matrix)
@@ -181,9 +178,31 @@ class Lowering:
             case ops.Argmax():
                 self._connect(record, op.logits, op.out)
                 self._expect(op, "the width of the logits", op.logits.width, program.vocab_size)
+
+    def _lower_state_op(
+        self, op: ops.Append | ops.Attention | ops.MovingAverage, record: Any
+    ) -> None:
+        match op:
+            case ops.Append():
+                self._connect(record, op.source, op.source)
+                record.state = self._state(op, op.state)
+            case ops.Attention():
+                self._lower_attention(op, record)
             case ops.MovingAverage():
                 self._connect(record, op.source, op.out)
                 record.state = self._state(op, op.state)
+
+    def _lower_plain_op(self, op: ops.Op, record: Any) -> None:
+        match op:
+            case ops.Quantize():
+                self._connect(record, op.source, op.out)
+            case ops.GatedActivation():
+                self._connect(record, op.gate, op.out)
+                record.other = self._buffers[op.up.name]
+                record.gate_bits = op.gate.fraction_bits
+            case ops.Add():
+                record.site = ops.SaturationSite.RESIDUAL
+                self._connect(record, op.source, op.target)
 
     def _expect(self, op: ops.Op, what: str, found: int, expected: int) -> None:
         if found != expected:

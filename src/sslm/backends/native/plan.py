@@ -6,6 +6,7 @@ from typing import Any
 
 from sslm.backends.native.lowering import Lowering
 from sslm.backends.native.spans import SpanLowering
+from sslm.errors.base import SslmError
 from sslm.errors.native import (
     ForkedPlanError,
     PlanBusyError,
@@ -13,7 +14,6 @@ from sslm.errors.native import (
     PlanMemoryError,
     ThreadStartError,
 )
-from sslm.errors.base import SslmError
 from sslm.errors.program import OpShapeError, SegmentRangeError
 from sslm.native_library import NativeLibrary
 from sslm.program.plan import Span
@@ -110,9 +110,7 @@ class NativePlan:
         address = int(ffi.cast("uintptr_t", self._memory))
         memory = self._memory + -address % _ALIGNMENT_BYTES
         opened = ffi.new("sslm_plan **")
-        status = lib.sslm_native_plan_open(
-            self._lowering.struct, memory, self._size_bytes, opened
-        )
+        status = lib.sslm_native_plan_open(self._lowering.struct, memory, self._size_bytes, opened)
         if status != lib.SSLM_OK:
             raise ThreadStartError(self._threads)
         return opened[0]

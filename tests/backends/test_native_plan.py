@@ -1,0 +1,237 @@
+"""What native plans refuse, and how they stop."""
+
+import multiprocessing
+import os
+import threading
+from array import array
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sslm.backends.native import NativeBackend, NativePlan
+from sslm.errors.native import ForkedPlanError, PlanBusyError, PlanClosedError
+from sslm.errors.program import (
+    OpShapeError,
+    SegmentRangeError,
+    TensorMissingError,
+    TensorShapeError,
+    TierUnavailableError,
+)
+from sslm.native_library import load_library
+from sslm.program.plan import Span
+from sslm.program.tensors import Encoding, Tensor
+from tests.backends.random_program import RandomProgram, Runner, Shape, run_together, token_ids
+from tests.backends.single_op import Memory
+
+SHAPE = Shape(num_hidden_layers=1, context_tokens=150)
+
+
+@pytest.fixture(scope="module")
+def model() -> RandomProgram:
+    return RandomProgram(SHAPE)
+
+
+def compile_plan(model: RandomProgram, *, threads: int = 1, rows: int = 64) -> NativePlan:
+    return NativeBackend(threads=threads).compile(
+        model.program, model.tensors, row_count_max=rows, context_tokens=SHAPE.context_tokens
+    )
+
+
+def span_of(model: RandomProgram, count: int = 3, first_position: int = 0) -> Span:
+    memory = Memory(model.program, positions=130, rows=64)
+    span = memory.span([1] * count, first_position=first_position, first_logits_row=count)
+    span.trace = None
+    return span
+
+
+def test_unknown_tiers_are_refused() -> None:
+    with pytest.raises(TierUnavailableError, match="sse9"):
+        NativeBackend("sse9")
+
+
+@pytest.mark.parametrize("threads", [0, 257])
+def test_thread_counts_out_of_range_are_refused(threads: int) -> None:
+    with pytest.raises(OpShapeError, match="threads"):
+        NativeBackend(threads=threads)
+
+
+@pytest.mark.parametrize("context_tokens", [0, 151])
+def test_contexts_out_of_range_are_refused(model: RandomProgram, context_tokens: int) -> None:
+    with pytest.raises(OpShapeError, match="context_tokens"):
+        NativeBackend().compile(
+            model.program, model.tensors, row_count_max=1, context_tokens=context_tokens
+        )
+
+
+def test_a_missing_tensor_is_named(model: RandomProgram) -> None:
+    tensors = {name: tensor for name, tensor in model.tensors.items() if name != "0.q"}
+    with pytest.raises(TensorMissingError, match=r"0\.q"):
+        NativeBackend().compile(
+            model.program, tensors, row_count_max=1, context_tokens=SHAPE.context_tokens
+        )
+
+
+def test_a_tensor_of_another_shape_is_named(model: RandomProgram) -> None:
+    data = memoryview(bytes(4 * 7))
+    short = Tensor(name="norm", encoding=Encoding.INT32, shape=(7,), exponent=0, data=data)
+    with pytest.raises(TensorShapeError, match="norm"):
+        NativeBackend().compile(
+            model.program,
+            model.tensors | {"norm": short},
+            row_count_max=1,
+            context_tokens=SHAPE.context_tokens,
+        )
+
+
+@pytest.mark.parametrize(("first", "last"), [(-1, 1), (2, 1), (0, 99)])
+def test_segments_out_of_range_are_refused(model: RandomProgram, first: int, last: int) -> None:
+    with pytest.raises(SegmentRangeError):
+        compile_plan(model).run(first, last, [span_of(model)])
+
+
+def test_rows_over_the_plan_are_refused(model: RandomProgram) -> None:
+    plan = compile_plan(model, rows=4)
+    with pytest.raises(OpShapeError, match="rows is 6"):
+        plan.run(0, 1, [span_of(model), span_of(model)])
+
+
+@pytest.mark.parametrize("count", [0, 65])
+def test_spans_of_no_or_too_many_rows_are_refused(model: RandomProgram, count: int) -> None:
+    span = span_of(model, count)
+    span.memory.residual = memoryview(np.zeros((65, SHAPE.hidden_size), np.int32))
+    span.memory.digests = memoryview(bytearray(32 * 65))
+    with pytest.raises(OpShapeError, match=f"span 0: rows is {count}"):
+        compile_plan(model, rows=100).run(0, 1, [span])
+
+
+@pytest.mark.parametrize("token_id", [-1, SHAPE.vocab_size])
+def test_ids_out_of_range_are_refused(model: RandomProgram, token_id: int) -> None:
+    span = span_of(model)
+    span.token_ids = memoryview(array("i", [1, token_id, 1]))
+    with pytest.raises(OpShapeError, match=f"token id is {token_id}"):
+        compile_plan(model).run(0, 1, [span])
+
+
+@pytest.mark.parametrize("first_position", [-1, 148])
+def test_positions_out_of_range_are_refused(model: RandomProgram, first_position: int) -> None:
+    with pytest.raises(OpShapeError, match=f"position is {first_position}"):
+        compile_plan(model).run(0, 1, [span_of(model, 3, first_position)])
+
+
+@pytest.mark.parametrize("pages", [[0], [0, 3], [-1, 0]])
+def test_pages_out_of_range_are_refused(model: RandomProgram, pages: list[int]) -> None:
+    span = span_of(model, 3, 64)
+    span.memory.pages = memoryview(array("i", pages))
+    with pytest.raises(OpShapeError, match="page"):
+        compile_plan(model).run(0, 1, [span])
+
+
+@pytest.mark.parametrize("name", ["residual", "digests", "saturations"])
+def test_buffers_that_are_too_small_are_refused(model: RandomProgram, name: str) -> None:
+    span = span_of(model)
+    setattr(span.memory, name, memoryview(bytearray(40)))
+    with pytest.raises(OpShapeError, match=name):
+        compile_plan(model).run(0, 1, [span])
+
+
+def test_adapters_are_refused(model: RandomProgram) -> None:
+    span = span_of(model)
+    span.adapter_slot = 1
+    with pytest.raises(OpShapeError, match="adapter"):
+        compile_plan(model).run(0, 1, [span])
+
+
+def test_a_refused_run_changes_nothing(model: RandomProgram) -> None:
+    good, bad = span_of(model), span_of(model)
+    bad.token_ids = memoryview(array("i", [1, 999, 1]))
+    plan = compile_plan(model)
+    with pytest.raises(OpShapeError, match="span 1"):
+        plan.run(0, 2, [good, bad])
+    assert not any(bytes(good.memory.residual))
+    assert not any(good.memory.saturations)
+
+
+def test_a_closed_plan_does_not_run(model: RandomProgram) -> None:
+    plan = compile_plan(model, threads=2)
+    plan.close()
+    plan.close()
+    with pytest.raises(PlanClosedError):
+        plan.run(0, 1, [span_of(model)])
+
+
+def test_scratch_is_what_the_plan_says(model: RandomProgram) -> None:
+    small, large = compile_plan(model, rows=1), compile_plan(model, rows=64)
+    assert 0 < small.scratch_size_bytes < large.scratch_size_bytes < 1 << 20
+
+
+def test_no_run_leaves_a_row_behind(model: RandomProgram) -> None:
+    compile_plan(model).run(0, 1, [])
+
+
+def test_a_set_flag_cancels_and_changes_nothing(model: RandomProgram) -> None:
+    library = load_library()
+    plan = compile_plan(model, threads=2)
+    span = span_of(model, 64)
+    array_of_spans, alive = plan._spans.lower([span])
+    flag = library.ffi.new("int32_t *", 1)
+    run = library.ffi.new("sslm_run *")
+    run.spans, run.span_count, run.last_segment, run.cancel = array_of_spans, 1, 2, flag
+    assert library.lib.sslm_native_plan_run(plan._handle, run) == library.lib.SSLM_CANCELLED
+    assert not any(bytes(span.memory.residual))
+    flag[0] = 0
+    assert library.lib.sslm_native_plan_run(plan._handle, run) == library.lib.SSLM_OK
+    assert any(bytes(span.memory.residual))
+    alive.clear()
+
+
+def test_one_thread_at_a_time_runs_a_plan(model: RandomProgram) -> None:
+    plan = compile_plan(model, threads=2)
+    expected = Runner(model.program, token_ids(0, SHAPE.vocab_size, 100))
+    run_together(compile_plan(model), [expected], chunk_rows=50)
+    outcomes = []
+
+    def work() -> None:
+        runner = Runner(model.program, token_ids(0, SHAPE.vocab_size, 100))
+        refused = 0
+        while True:
+            try:
+                run_together(plan, [runner], chunk_rows=50)
+            except PlanBusyError:
+                refused += 1
+                continue
+            outcomes.append(runner.outcome())
+            return
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 3
+    assert all(found["digests"] == expected.digests for found in outcomes)
+
+
+def child(plan: NativePlan, span: Span, results: Any) -> None:
+    try:
+        plan.run(0, 1, [span])
+    except ForkedPlanError as error:
+        results.put((error.owner, error.process))
+    else:
+        results.put("ran")
+    plan.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_do_not_survive_a_fork(model: RandomProgram, threads: int) -> None:
+    plan = compile_plan(model, threads=threads)
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    process = context.Process(target=child, args=(plan, span_of(model), results))
+    process.start()
+    process.join(20)
+    assert process.exitcode == 0
+    assert results.get() == ("ran" if threads == 1 else (os.getpid(), process.pid))
+    plan.run(0, 1, [span_of(model)])

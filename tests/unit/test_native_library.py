@@ -1,0 +1,119 @@
+"""The library's handle, and what does not belong to any one op."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sslm.native_library
+from sslm.errors.native import (
+    NativeLibraryAbiError,
+    NativeLibraryLoadError,
+    NativeLibraryMissingError,
+)
+from sslm.limits import CONTEXT_TOKENS_MAX, HEAD_DIM_MAX, THREAD_COUNT_MAX
+from sslm.native_library import TIERS, available_tiers, best_tier, cpu_features, load_library
+from sslm.program.ops import SaturationSite
+from sslm.program.plan import CHUNK_ROWS_MAX
+from sslm.program.states import PAGE_TOKENS
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder that stands in for the package's own; what it finds there is not remembered."""
+    monkeypatch.setattr(sys.modules["sslm"], "__path__", [str(tmp_path)])
+    load_library.cache_clear()
+    yield tmp_path
+    load_library.cache_clear()
+
+
+def test_it_is_loaded_once() -> None:
+    assert load_library() is load_library()
+
+
+def test_constants_are_those_of_the_package() -> None:
+    lib = load_library().lib
+    assert lib.SSLM_PAGE_TOKENS == PAGE_TOKENS
+    assert lib.SSLM_SPAN_ROWS_MAX == CHUNK_ROWS_MAX
+    assert len(SaturationSite) == lib.SSLM_SITE_COUNT
+    assert lib.SSLM_THREAD_COUNT_MAX == THREAD_COUNT_MAX
+    assert len(TIERS) == lib.SSLM_TIER_COUNT
+    assert HEAD_DIM_MAX == 256
+    assert CONTEXT_TOKENS_MAX <= 1 << 30
+
+
+def test_the_scalar_tier_runs_everywhere_and_the_best_is_the_last() -> None:
+    tiers = available_tiers()
+    assert tiers[0] == "scalar"
+    assert best_tier() == tiers[-1]
+    assert [tier for tier in TIERS if tier in tiers] == list(tiers)
+
+
+def test_a_tier_needs_its_features() -> None:
+    features = cpu_features()
+    assert ("avx2" in available_tiers()) == ("avx2" in features)
+    assert ("avx512vnni" in available_tiers()) == ({"avx2", "avx512", "avx512vnni"} <= {*features})
+
+
+def test_unknown_tiers_are_not_available() -> None:
+    lib = load_library().lib
+    assert not lib.sslm_native_tier_available(-1)
+    assert not lib.sslm_native_tier_available(len(TIERS))
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("size", [0, 1, 55, 56, 63, 64, 65, 119, 120, 127, 128, 129, 1000, 4096])
+def test_sha256_is_the_standard_one(size: int, portable: bool) -> None:
+    library = load_library()
+    data = bytes(index * 7 % 251 for index in range(size))
+    digest = library.ffi.new("uint8_t[32]")
+    library.lib.sslm_native_sha256(data, size, portable, digest)
+    assert bytes(digest) == hashlib.sha256(data).digest()
+
+
+def test_numpy_is_not_imported() -> None:
+    script = (
+        "import sys; from sslm.backends.native import NativeBackend; NativeBackend(); "
+        "print('numpy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
+    assert done.stdout.strip() == "False"
+    assert done.stderr == ""
+
+
+def test_a_missing_library_is_named(elsewhere: Path) -> None:
+    with pytest.raises(NativeLibraryMissingError, match="install the package") as error:
+        load_library()
+    assert error.value.folders == (str(elsewhere),)
+
+
+def test_a_missing_header_is_named(elsewhere: Path) -> None:
+    for suffix in (".so", ".dylib", ".dll"):
+        (elsewhere / f"_native{suffix}").write_bytes(b"")
+    with pytest.raises(NativeLibraryMissingError, match=r"_native\.h"):
+        load_library()
+
+
+def test_a_file_that_is_no_library_is_refused(elsewhere: Path) -> None:
+    folder = Path(sslm.native_library.__file__).parent
+    (elsewhere / "_native.h").write_bytes((folder / "_native.h").read_bytes())
+    for suffix in (".so", ".dylib", ".dll"):
+        (elsewhere / f"_native{suffix}").write_bytes(b"not a library")
+    with pytest.raises(NativeLibraryLoadError, match="cannot be loaded"):
+        load_library()
+
+
+def test_another_interface_is_refused(elsewhere: Path) -> None:
+    folder = Path(sslm.native_library.__file__).parent
+    for path in folder.glob("_native.*"):
+        (elsewhere / path.name).write_bytes(path.read_bytes())
+    header = elsewhere / "_native.h"
+    header.write_text(
+        header.read_text().replace("#define SSLM_NATIVE_ABI 1", "#define SSLM_NATIVE_ABI 999")
+    )
+    with pytest.raises(NativeLibraryAbiError, match="expected 999"):
+        load_library()

@@ -7,7 +7,7 @@ from typing import Final
 
 from sslm.errors.program import OpShapeError
 from sslm.program.buffers import Buffer
-from sslm.program.ops import Op
+from sslm.program.ops import Argmax, Embed, Logits, Op, Rope
 from sslm.program.states import State, StateLayout, lay_out_states
 
 PROFILE: Final = "int/1"
@@ -53,7 +53,8 @@ class Program:
 
     Raises:
         OpShapeError: If segments are out of order, if buffers of one name differ in kind or width,
-            or if an op's state is not declared, or written in another segment than declared.
+            if an op's state is not declared, or written in another segment than declared, or if
+            an embedding, logits or rotary tables are of another size than the program.
     """
 
     residual: Buffer
@@ -68,6 +69,26 @@ class Program:
         self._check_segments()
         self._check_buffers()
         self._check_states()
+        for segment in self.segments:
+            for op in segment.ops:
+                self._check_sizes(op)
+
+    def _check_sizes(self, op: Op) -> None:
+        """Hold an op to the vocabulary and the positions that spans are checked against."""
+        match op:
+            case Embed():
+                what, found = "rows of the embedding", op.table.out_features
+            case Logits():
+                what, found = "the width of logits", op.out.width
+            case Argmax():
+                what, found = "the width of logits", op.logits.width
+            case Rope() if op.position_count < self.max_position_embeddings:
+                expected = f"at least {self.max_position_embeddings}"
+                raise OpShapeError("Program", "rotary positions", str(op.position_count), expected)
+            case _:
+                return
+        if found != self.vocab_size:
+            raise OpShapeError("Program", what, str(found), str(self.vocab_size))
 
     def _check_segments(self) -> None:
         order = list(SegmentKind)

@@ -27,7 +27,7 @@ from sslm.program.tensors import Encoding, Tensor, Tensors
 from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequence import Sequence, SequenceOptions
 from sslm.runtime.stepper import advance
-from tests.tiny_models import MODEL_ID, TinyModel, tiny_llama
+from tests.tiny_models import MODEL_ID, TinyModel, generate, tiny_llama
 from tests.toy_programs import int32_tensor, moving_average_model
 from tests.unit.backends.plain_model import PlainModel
 
@@ -149,6 +149,18 @@ def test_extreme_weights_saturate_on_reference(tiny: TinyModel) -> None:
         assert found.saturations[site] > 0
 
 
+def test_saturations_are_counted_for_each_sequence(tiny: TinyModel) -> None:
+    """Neighbours in a run have counters of their own, equal to those of a lone run."""
+    tensors = {name: _extreme(tensor) for name, tensor in tiny.tensors.items()}
+    plan = compiled((build_llama(tiny.config, tiny.fraction_bits, tensors), tensors))
+    prompts = [[3, 90, 3], [200], [7] * 9]
+    alone = [generate(plan, [prompt], max_tokens=2)[0] for prompt in prompts]
+    assert generate(plan, prompts, max_tokens=2) == alone
+    counts = [outcome.saturations["residual"] for outcome in alone]
+    assert len(set(counts)) == 3
+    assert min(counts) > 0
+
+
 def _extreme(tensor: Tensor) -> Tensor:
     if tensor.name.endswith(".mantissas"):
         largest = [(1 << 24) - 1] * tensor.shape[0]
@@ -255,6 +267,23 @@ def test_a_failed_run_leaves_counters_and_residual(llama: Model) -> None:
         ReferencePlan(program, tensors, fail).run(0, 3, [span])
     assert span.memory.saturations.cast("q").tolist() == list(range(6))
     assert not any(span.memory.residual)
+
+
+def test_a_failed_run_leaves_fixed_states() -> None:
+    """What a scan wrote is committed at the end of the run, not before."""
+    model = moving_average_model()
+    span = _span((model.program, model.tensors))
+    ReferencePlan(model.program, model.tensors).run(0, 2, [span])
+    before = bytes(span.memory.fixed), bytes(span.memory.residual)
+    assert any(before[0])
+
+    def fail(segment: int, buffer: Buffer, values: object) -> None:
+        if segment == 2:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ReferencePlan(model.program, model.tensors, fail).run(1, 3, [span])
+    assert (bytes(span.memory.fixed), bytes(span.memory.residual)) == before
 
 
 def test_other_tiers_and_profiles_are_refused() -> None:

@@ -116,6 +116,34 @@ def test_states_are_declared_once_and_written_where_they_say() -> None:
             replace(PROGRAM, states=states)
 
 
+def test_the_vocabulary_is_that_of_embedding_and_head() -> None:
+    for vocab_size in (PROGRAM.vocab_size - 1, PROGRAM.vocab_size + 1):
+        with pytest.raises(OpShapeError, match="embedding"):
+            replace(PROGRAM, vocab_size=vocab_size)
+        changed = replace(EMBED, ops=())
+        with pytest.raises(OpShapeError, match="logits"):
+            replace(PROGRAM, vocab_size=vocab_size, segments=(changed, *PROGRAM.segments[1:]))
+
+
+def test_rotary_tables_reach_to_the_last_position() -> None:
+    def with_positions(count: int) -> Program:
+        return _with_layer_op(
+            ops.Rope(
+                buffer=PROGRAM.residual,
+                head_dim=4,
+                rotary_dim=2,
+                pairing="half",
+                cos="cos",
+                sin="sin",
+                position_count=count,
+            )
+        )
+
+    with_positions(PROGRAM.max_position_embeddings)
+    with pytest.raises(OpShapeError, match="rotary positions"):
+        with_positions(PROGRAM.max_position_embeddings - 1)
+
+
 @pytest.mark.parametrize(
     ("vocab_size", "hidden_size", "blocks"),
     [

@@ -1,0 +1,1 @@
+"""Programs that measure or verify what the documents claim; run one with ``python -m``."""

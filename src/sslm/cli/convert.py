@@ -1,0 +1,68 @@
+"""``sslm convert``: a GGUF file becomes an artifact."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from sslm.cli.options import JsonOption, NoProgressOption
+from sslm.cli.output import print_json, print_text, progress
+from sslm.errors.commands import OutputExistsError, OutputIsFolderError
+
+NANOSECONDS_PER_MS: Final = 1_000_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("convert")(convert)
+
+
+def convert(
+    *,
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="A GGUF file.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="OUT.sslm", help="The artifact to write.")
+    ],
+    weights: Annotated[str, typer.Option("--weights", help="Format of the weights.")] = "int8",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUT.sslm if it exists, in one step.")
+    ] = False,
+    as_json: JsonOption = False,
+    no_progress: NoProgressOption = False,
+) -> None:
+    """Convert a GGUF model to an artifact, verified before it gets its name.
+
+    The same source and version give the same bytes on every machine.
+    """
+    if out.is_dir():
+        raise OutputIsFolderError(str(out))
+    if not force and out.exists():
+        raise OutputExistsError(str(out))
+    # Imported when it is used: asking for help needs none of it.
+    from sslm.convert.conversion import convert_gguf
+
+    started_ns = time.perf_counter_ns()
+    with progress(is_shown=not no_progress) as report:
+        done = convert_gguf(source, out, weights=weights, on_progress=report)
+    elapsed_ms = (time.perf_counter_ns() - started_ns) // NANOSECONDS_PER_MS
+    if as_json:
+        print_json(
+            {
+                "path": done.path,
+                "model_id": done.model_id,
+                "sha256": done.file_sha256,
+                "size_bytes": done.file_size_bytes,
+                "source_sha256": done.source_sha256,
+                "elapsed_ms": elapsed_ms,
+            }
+        )
+        return
+    print_text(
+        f"{done.path}\n"
+        f"  model_id  {done.model_id}\n"
+        f"  sha256    {done.file_sha256}\n"
+        f"  size      {done.file_size_bytes} bytes\n"
+        f"  source    {done.source_sha256}\n"
+        f"  time      {elapsed_ms} ms\n"
+    )

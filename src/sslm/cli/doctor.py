@@ -1,0 +1,125 @@
+"""``sslm doctor``: what this machine and this installation can do."""
+
+import importlib.metadata
+import os
+import platform
+import sys
+from typing import Final
+
+import typer
+
+from sslm import limits
+from sslm.cli.cores import physical_cores
+from sslm.cli.exit_codes import exit_code
+from sslm.cli.options import CacheDirOption, JsonOption
+from sslm.cli.output import print_json, print_text
+from sslm.errors.base import SslmError
+from sslm.version import VERSION
+
+DEPENDENCIES: Final = (
+    "numpy",
+    "cffi",
+    "tokenizers",
+    "jinja2",
+    "gguf",
+    "mpmath",
+    "platformdirs",
+    "rich",
+    "typer",
+)
+"""Packages whose version may explain a difference between two machines."""
+
+Facts = dict[str, object]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("doctor")(doctor)
+
+
+def doctor(*, cache_dir: CacheDirOption = None, as_json: JsonOption = False) -> int:
+    """Show CPU features, usable tiers, threads, the cache, and versions.
+
+    Exit 0 if models can run on the native backend.
+    """
+    native, error = _native_facts()
+    facts: Facts = {
+        "ok": error is None,
+        "native": native,
+        "threads": {
+            "default": min(physical_cores(), limits.THREAD_COUNT_MAX),
+            "cpus": os.cpu_count() or 1,
+        },
+        "cache": _cache_facts(cache_dir),
+        "versions": _versions(),
+        "platform": {
+            "system": platform.system(),
+            "machine": platform.machine(),
+            "python": sys.executable,
+        },
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_text("".join(_lines(facts)))
+    return 0 if error is None else exit_code(error)
+
+
+def _native_facts() -> tuple[Facts, SslmError | None]:
+    """Return what the C library says of this machine, or why it does not."""
+    # Loading it is what may fail, so nothing else depends on it.
+    from sslm import native_library
+
+    try:
+        return {
+            "library": str(native_library.load_library().path),
+            "cpu_features": list(native_library.cpu_features()),
+            "tiers": list(native_library.available_tiers()),
+            "default_tier": native_library.best_tier(),
+        }, None
+    except SslmError as error:
+        return {"problem": str(error), "status": int(error.status)}, error
+
+
+def _cache_facts(cache_dir: CacheDirOption) -> Facts:
+    from sslm.catalog.cache import Cache, cache_folder
+
+    cache = Cache(cache_folder(cache_dir))
+    models = cache.models()
+    return {
+        "path": str(cache.folder),
+        "models": [model.name for model in models],
+        "size_bytes": sum(model.size_bytes for model in models),
+    }
+
+
+def _versions() -> Facts:
+    from sslm.formats.sslm_container import FORMAT_VERSION
+    from sslm.program.program import ARITHMETIC_VERSION, PROFILE
+
+    return {
+        "sslm": VERSION,
+        "arithmetic": f"{PROFILE} version {ARITHMETIC_VERSION}",
+        "format": FORMAT_VERSION,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in DEPENDENCIES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _lines(facts: Facts) -> list[str]:
+    lines = []
+    for title, group in facts.items():
+        if not isinstance(group, dict):
+            continue
+        lines.append(f"{title}\n")
+        for name, value in group.items():
+            shown = ", ".join(map(str, value)) or "none" if isinstance(value, list) else value
+            lines.append(f"  {name.replace('_', ' '):<13} {'none' if shown is None else shown}\n")
+    return lines

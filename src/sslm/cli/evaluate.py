@@ -1,0 +1,126 @@
+"""``sslm eval``: perplexity of an artifact beside that of its float32 source."""
+
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sslm.cli.options import (
+    DEFAULT_BACKEND,
+    DEFAULT_MODEL,
+    DEFAULT_THREADS,
+    DEFAULT_TIER,
+    BackendOption,
+    CacheDirOption,
+    JsonOption,
+    NoProgressOption,
+    OfflineOption,
+    ThreadsOption,
+    TierOption,
+    open_model,
+    thread_count,
+)
+from sslm.cli.output import print_json, print_text, progress
+from sslm.cli.text_input import read_text_file
+from sslm.cli.verify import ModelArgument
+
+if TYPE_CHECKING:
+    from sslm.convert.evaluate import Evaluation
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("eval")(evaluate)
+
+
+def evaluate(
+    *,
+    source: Annotated[
+        Path,
+        typer.Option("--source", metavar="FILE.gguf", help="What MODEL was converted from."),
+    ],
+    text: Annotated[Path, typer.Option("--text", metavar="FILE", help="UTF-8 text to predict.")],
+    model: ModelArgument = DEFAULT_MODEL,
+    context: Annotated[
+        int, typer.Option("--context", metavar="N", help="Tokens of one window.")
+    ] = 512,
+    stride: Annotated[
+        int, typer.Option("--stride", metavar="N", help="Tokens from one window to the next.")
+    ] = 512,
+    limit_tokens: Annotated[
+        int | None,
+        typer.Option("--limit-tokens", metavar="N", min=2, help="Read only so much of the text."),
+    ] = None,
+    any_source: Annotated[
+        bool, typer.Option("--any-source", help="Compare with a file that MODEL is not made from.")
+    ] = False,
+    backend: BackendOption = DEFAULT_BACKEND,
+    tier: TierOption = DEFAULT_TIER,
+    threads: ThreadsOption = DEFAULT_THREADS,
+    cache_dir: CacheDirOption = None,
+    offline: OfflineOption = False,
+    as_json: JsonOption = False,
+    no_progress: NoProgressOption = False,
+) -> None:
+    """Measure how far an artifact is from its float32 source on a text.
+
+    Perplexities and divergence are floats, outside the promise of equal bits.
+    """
+    # Imported when they are used: asking for help needs none of them.
+    from sslm.convert.artifact_evaluation import evaluate_artifact, require_source
+    from sslm.convert.source import GgufModelSource
+    from sslm.engine.runner import Runner, open_backend
+
+    content = read_text_file(text)
+    count = thread_count(threads)
+    with (
+        open_model(
+            model,
+            backend="reference",
+            threads="1",
+            context_tokens=context,
+            cache_dir=cache_dir,
+            offline=offline,
+            no_progress=no_progress,
+        ) as opened,
+        GgufModelSource.open(source) as weights,
+        progress(is_shown=not no_progress) as report,
+    ):
+        if not any_source:
+            require_source(opened.artifact, source)
+        # The evaluation scores every row of a window, which requests on a model never do.
+        chosen = open_backend(backend, tier=tier, threads=count)
+        with closing(Runner(opened.artifact, chosen, context_tokens=context)) as runner:
+            found = evaluate_artifact(
+                opened.artifact,
+                runner,
+                weights,
+                content,
+                context=context,
+                stride=stride,
+                token_limit=limit_tokens,
+                on_progress=lambda done, total: report("tokens", done, total),
+            )
+    if as_json:
+        print_json(asdict(found) | {"perplexity_change": found.perplexity_change})
+    else:
+        print_text(_lines(found))
+
+
+def _lines(found: "Evaluation") -> str:
+    return (
+        f"perplexity         {found.perplexity:.4f}\n"
+        f"source perplexity  {found.source_perplexity:.4f}\n"
+        f"change             {found.perplexity_change:+.4%} "
+        f"(standard error {_percent(found.standard_error)}, "
+        f"by windows {_percent(found.clustered_standard_error)})\n"
+        f"kl                 {found.kl:.6f} nats\n"
+        f"same first choice  {found.top1_agreement:.2%}\n"
+        f"tokens             {found.tokens} in {found.windows} windows\n"
+    )
+
+
+def _percent(error: float | None) -> str:
+    return "unknown" if error is None else f"{error:.4%}"

@@ -1,0 +1,101 @@
+"""``sslm inspect``: what is in a model file, without running any of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from sslm.cli.model_facts import artifact_facts, gguf_facts
+from sslm.cli.options import CacheDirOption, JsonOption
+from sslm.cli.output import print_json, print_text
+
+if TYPE_CHECKING:
+    from sslm.cli.model_facts import Facts
+
+_GGUF_MAGIC: Final = b"GGUF"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("inspect")(inspect)
+
+
+def inspect(
+    *,
+    model: Annotated[
+        str, typer.Argument(metavar="PATH", help="A .sslm or GGUF file, or a cached name.")
+    ],
+    cache_dir: CacheDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is in a .sslm or GGUF file; nothing of it is run or rendered.
+
+    A .sslm file is checked as it is when it is opened to run. Of a GGUF file it is said whether it
+    can be converted, and if not, why.
+    """
+    path = _path_of(model, cache_dir)
+    facts = gguf_facts(path) if _is_gguf(path) else artifact_facts(path)
+    if as_json:
+        print_json(facts)
+    else:
+        print_text("".join(f"{line}\n" for line in _lines(facts, indent="")))
+
+
+def _path_of(model: str, cache_dir: Path | None) -> Path:
+    """Return the file that is meant; nothing is fetched."""
+    from sslm.catalog.cache import Cache, cache_folder
+    from sslm.catalog.resolving import is_path, unknown_model
+
+    if is_path(model):
+        return Path(model)
+    cache = Cache(cache_folder(cache_dir))
+    found = cache.find(model)
+    if found is None:
+        raise unknown_model(model, cache)
+    return found.path
+
+
+def _is_gguf(path: Path) -> bool:
+    """Tell the formats apart by their first bytes; the parser reports what is wrong."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(_GGUF_MAGIC)) == _GGUF_MAGIC
+    except OSError:
+        return False
+
+
+def _lines(facts: "Facts", indent: str) -> list[str]:
+    """Lay facts out for a person, tables of equal rows as one line each."""
+    lines: list[str] = []
+    width = max((len(name) for name in facts), default=0)
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}", *_lines(value, indent + "  ")]
+        elif isinstance(value, list):
+            lines += [f"{indent}{name}", *(f"{indent}  {_row(row)}" for row in value)]
+        else:
+            lines.append(f"{indent}{name:<{width}}  {_shown(value)}")
+    return lines
+
+
+def _row(row: object) -> str:
+    if isinstance(row, dict):
+        return "  ".join(f"{_shown(value):<{_COLUMNS.get(name, 0)}}" for name, value in row.items())
+    return _shown(row)
+
+
+_COLUMNS: Final = {"name": 40, "encoding": 12, "type": 10, "shape": 16}
+
+
+def _shown(value: object) -> str:
+    """Show a value; whatever a file holds, no control character reaches the terminal."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " x ".join(map(str, value))
+    text = str(value)
+    return text if text.isprintable() else repr(text)[1:-1]

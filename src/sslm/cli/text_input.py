@@ -1,0 +1,45 @@
+"""Text that commands read from files or stdin, within a bound."""
+
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from sslm import limits
+from sslm.errors.reading import BadUtf8Error, UnreadableFileError
+from sslm.errors.text import TextTooLongError
+
+_SIZE_BYTES_MAX: Final = 4 * limits.TEXT_SIZE_CHARS_MAX
+
+
+def read_text_file(path: Path) -> str:
+    """Return the text of a UTF-8 file, line ends as they are.
+
+    Raises:
+        UnreadableFileError: If the system refuses.
+        TextTooLongError: If it is longer than a text may be.
+        BadUtf8Error: If it is not UTF-8.
+    """
+    name = str(path)
+    try:
+        with path.open("rb") as file:
+            data = read_bounded(name, file)
+    except OSError as error:
+        raise UnreadableFileError(name, error.strerror or str(error)) from error
+    return decode_text(name, data)
+
+
+def read_bounded(name: str, file: BinaryIO) -> bytes:
+    """Read a stream to its end; raise TextTooLongError as soon as it is too long."""
+    data = file.read(_SIZE_BYTES_MAX + 1)
+    if len(data) > _SIZE_BYTES_MAX:
+        # A character takes at most four bytes, so there are more than the limit.
+        at_least = limits.TEXT_SIZE_CHARS_MAX + 1
+        raise TextTooLongError(name, at_least, limits.TEXT_SIZE_CHARS_MAX)
+    return data
+
+
+def decode_text(name: str, data: bytes) -> str:
+    """Return UTF-8 bytes as text; raise BadUtf8Error if they are none."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadUtf8Error(name, error.start, error.reason) from None

@@ -1,0 +1,108 @@
+"""``sslm tokenize``: text to token ids, or back."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sslm.cli.options import (
+    DEFAULT_MODEL,
+    CacheDirOption,
+    JsonOption,
+    ModelOption,
+    NoProgressOption,
+    OfflineOption,
+    open_model,
+)
+from sslm.cli.output import print_json, print_text
+from sslm.cli.text_input import decode_text, read_bounded
+from sslm.text.tokenizer import Tokenizer
+
+_STDIN = "-"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("tokenize")(tokenize)
+
+
+def tokenize(
+    *,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT", help="The text, or '-' for stdin; with --decode, ids."),
+    ],
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Turn token ids, given as TEXT, into their text.")
+    ] = False,
+    ids_only: Annotated[
+        bool, typer.Option("--ids", help="Print the ids alone, as --decode takes them.")
+    ] = False,
+    model: ModelOption = DEFAULT_MODEL,
+    cache_dir: CacheDirOption = None,
+    offline: OfflineOption = False,
+    as_json: JsonOption = False,
+    no_progress: NoProgressOption = False,
+) -> None:
+    """Show the token ids of a text with their pieces, or with --decode the text of token ids.
+
+    Control tokens in the text are literal, as they are in a prompt.
+    """
+    if decode and ids_only:
+        raise typer.BadParameter("it prints ids, and --decode takes them", param_hint="--ids")
+    if not decode and len(words) > 1:
+        raise typer.BadParameter(f"{len(words)} were given; quote the text", param_hint="TEXT")
+    given = words if words != [_STDIN] else [_read_stdin()]
+    token_ids = _token_ids(given) if decode else []
+    # The tokenizer needs no kernels, so it also works where they do not.
+    with open_model(
+        model,
+        backend="reference",
+        threads="1",
+        cache_dir=cache_dir,
+        offline=offline,
+        no_progress=no_progress,
+    ) as opened:
+        tokenizer = opened.tokenizer
+    if decode:
+        _print_text(tokenizer.decode(token_ids), token_ids, as_json=as_json)
+    else:
+        _print_ids(tokenizer, tokenizer.encode(given[0]), as_json=as_json, ids_only=ids_only)
+
+
+def _read_stdin() -> str:
+    return decode_text("stdin", read_bounded("stdin", sys.stdin.buffer))
+
+
+def _token_ids(words: list[str]) -> list[int]:
+    parts = [part for word in words for part in word.split()]
+    for part in parts:
+        if not (part.isascii() and part.isdecimal() and len(part) <= 9):
+            raise typer.BadParameter(f"{part!r} is no token id", param_hint="TEXT")
+    return [int(part) for part in parts]
+
+
+def _print_text(text: str, token_ids: list[int], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"text": text, "token_ids": token_ids})
+    else:
+        print_text(text + "\n")
+
+
+def _print_ids(
+    tokenizer: Tokenizer, token_ids: list[int], *, as_json: bool, ids_only: bool
+) -> None:
+    pieces = [_piece(tokenizer, token_id) for token_id in token_ids]
+    if as_json:
+        print_json({"token_ids": token_ids, "pieces": pieces, "tokens": len(token_ids)})
+    elif ids_only:
+        print_text(" ".join(map(str, token_ids)) + "\n")
+    else:
+        lines = zip(token_ids, pieces, strict=True)
+        print_text("".join(f"{token_id:>7}  {piece!r}\n" for token_id, piece in lines))
+
+
+def _piece(tokenizer: Tokenizer, token_id: int) -> str:
+    """Return a token's text; bytes that are no whole character in hexadecimal."""
+    data = tokenizer.token_bytes(token_id)
+    return data.decode(errors="backslashreplace") if data else tokenizer.spelling(token_id)

@@ -1,0 +1,33 @@
+"""Errors of what a command is given."""
+
+from sslm.errors.base import ArgumentError
+from sslm.errors.status import Status
+
+
+class SourceFileMismatchError(ArgumentError):
+    """An artifact is to be measured against a file that it was not converted from."""
+
+    status = Status.SOURCE_FILE_MISMATCH
+    message = (
+        "{path} has the SHA-256 {found}; the artifact was converted from one with {expected}. Give "
+        "that file, or --any-source to compare with another one"
+    )
+    path: str
+    found: str
+    expected: str
+
+
+class OutputExistsError(ArgumentError):
+    """A file would be replaced, and nobody said that it may be."""
+
+    status = Status.OUTPUT_EXISTS
+    message = "{path} exists already; choose another name, or give --force to replace it"
+    path: str
+
+
+class OutputIsFolderError(ArgumentError):
+    """A file was to be written under the name of a folder."""
+
+    status = Status.OUTPUT_IS_FOLDER
+    message = "{path} is a folder; name the file to write"
+    path: str

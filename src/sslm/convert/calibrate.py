@@ -1,24 +1,19 @@
 """Choosing fraction bits: as many as the calibration text leaves room for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from sslm.backends.reference.backend import ReferencePlan
 from sslm.convert.integer_weights import IntegerWeights
+from sslm.convert.text_runs import Watcher, run_texts
 from sslm.errors.convert import CalibrationError
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FRACTION_BITS_MAX, FractionBits, LayerFractionBits
-from sslm.model.llama import build_llama
 from sslm.numerics.rounding import Int64Array
 from sslm.program.buffers import Buffer
 from sslm.program.ops import EPSILON_BITS_MAX
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence as TokenSequence
-from sslm.runtime.sequence import SequenceOptions
-from sslm.runtime.stepper import advance
 
 MAGNITUDE_BITS: Final = 29
 """The largest calibration value stays below 2**29: two bits of headroom under int32."""
@@ -26,9 +21,6 @@ MAGNITUDE_BITS: Final = 29
 _FIRST_BITS: Final = 14
 _ROUND_COUNT_MAX: Final = 8
 _SITES: Final = ("q", "k", "v", "gate", "up")
-
-Largest = dict[tuple[int, str], int]
-"""Largest magnitude by layer (or -1) and site, at the fraction bits of the run."""
 
 
 def calibrate(
@@ -54,40 +46,28 @@ def calibrate(
     count = weights.config.num_hidden_layers
     bits = FractionBits(residual=_FIRST_BITS, layers=(layer,) * count)
     for round_index in range(_ROUND_COUNT_MAX):
-        largest = _measure(weights, bits, texts)
-        suggested = _suggest(bits, largest, residual_bits_max(weights.config))
+        largest = _Largest()
+        run_texts(weights, bits, texts, largest)
+        suggested = _suggest(bits, largest.values, residual_bits_max(weights.config))
         on_progress(round_index + 1)
         if suggested == bits:
-            if max(largest.values()) >= 1 << MAGNITUDE_BITS:
+            if max(largest.values.values()) >= 1 << MAGNITUDE_BITS:
                 raise CalibrationError(round_index + 1)
             return bits
         bits = suggested
     raise CalibrationError(_ROUND_COUNT_MAX)
 
 
-def _measure(
-    weights: IntegerWeights, bits: FractionBits, texts: Sequence[Sequence[int]]
-) -> Largest:
-    """Run every text and return the largest magnitudes."""
-    largest: Largest = {}
+class _Largest(Watcher):
+    """The largest magnitudes, by layer (or -1) and site, at the fraction bits of the run."""
 
-    def observe(segment_index: int, buffer: Buffer, values: Int64Array) -> None:
-        layer = -1 if buffer.name == "residual" else segment_index - 1
-        key = layer, buffer.name
-        largest[key] = max(largest.get(key, 0), int(np.abs(values).max()))
+    def __init__(self) -> None:
+        self.values: dict[tuple[int, str], int] = {}
 
-    tensors = weights.tensors(bits)
-    program = build_llama(weights.config, bits, tensors)
-    plan = ReferencePlan(program, tensors, observe)
-    for ids in texts:
-        options = SequenceOptions(context_tokens=len(ids))
-        pool = KvPool(program.state_layout, page_count_for(len(ids)))
-        with TokenSequence(program, pool, bytes(32), options) as sequence:
-            sequence.push(ids)
-            # The head follows the last chunk, unobserved: logits are exact at any width.
-            while sequence.pending_count:
-                advance(plan, [sequence], budget_segments=1 << 30, row_count_max=1 << 30)
-    return largest
+    def stored(self, segment_index: int, buffer: Buffer, values: Int64Array) -> None:
+        """Keep the largest magnitude of a site."""
+        key = -1 if buffer.name == "residual" else segment_index - 1, buffer.name
+        self.values[key] = max(self.values.get(key, 0), int(np.abs(values).max()))
 
 
 def residual_bits_max(config: ModelConfig) -> int:
@@ -101,7 +81,9 @@ def residual_bits_max(config: ModelConfig) -> int:
     return min((EPSILON_BITS_MAX - product_bits + shift) // 2, FRACTION_BITS_MAX)
 
 
-def _suggest(bits: FractionBits, largest: Largest, residual_max: int) -> FractionBits:
+def _suggest(
+    bits: FractionBits, largest: Mapping[tuple[int, str], int], residual_max: int
+) -> FractionBits:
     residual = min(_fit(bits.residual, largest[-1, "residual"]), residual_max)
     layers = tuple(
         LayerFractionBits(

@@ -17,10 +17,11 @@ from sslm.artifact import (
     write_artifact,
 )
 from sslm.backends.native import NativeBackend
+from sslm.convert.balance import measure_balance
 from sslm.convert.calibrate import calibrate
 from sslm.convert.calibration_text import CALIBRATION_TEXTS
 from sslm.convert.golden_runs import record_golden
-from sslm.convert.integer_weights import read_integer_weights
+from sslm.convert.integer_weights import IntegerWeights, read_integer_weights
 from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.engine.runner import Runner
@@ -28,6 +29,7 @@ from sslm.engine.verification import verify
 from sslm.errors.convert import ConversionDiffersError, NoCalibrationError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.text import TextNotEncodableError
+from sslm.model.fraction_bits import FractionBits
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 
@@ -89,14 +91,7 @@ def convert_gguf(
     with GgufModelSource.open(source) as model:
         digest = _file_sha256(Path(source), on_progress)
         vocabulary = vocabulary_from_gguf(model.file.metadata)
-        quantized = read_integer_weights(
-            model, lambda done, total: on_progress("quantize", done, total)
-        )
-        bits = calibrate(
-            quantized,
-            _calibration_ids(Tokenizer(vocabulary), model.config.max_position_embeddings),
-            lambda done: on_progress("calibrate", done, max(done, _CALIBRATION_ROUNDS)),
-        )
+        quantized, bits = _quantize(model, Tokenizer(vocabulary), on_progress)
         parts = ArtifactParts(
             config=model.config,
             fraction_bits=bits,
@@ -115,6 +110,27 @@ def convert_gguf(
         report = _report(path, written, digest)
         written.replace(path)
     return report
+
+
+def _quantize(
+    model: GgufModelSource, tokenizer: Tokenizer, on_progress: Progress
+) -> tuple[IntegerWeights, FractionBits]:
+    """Round the weights twice: as they are, to see how large inputs get, and then balanced."""
+    texts = _calibration_ids(tokenizer, model.config.max_position_embeddings)
+
+    def calibrated(weights: IntegerWeights, step: str) -> FractionBits:
+        return calibrate(
+            weights,
+            texts,
+            lambda done: on_progress(step, done, max(done, _CALIBRATION_ROUNDS)),
+        )
+
+    plain = read_integer_weights(model, lambda done, total: on_progress("measure", done, total))
+    balance = measure_balance(plain, calibrated(plain, "run plain"), texts)
+    weights = read_integer_weights(
+        model, lambda done, total: on_progress("quantize", done, total), balance.apply
+    )
+    return weights, calibrated(weights, "calibrate")
 
 
 def _scratch_folder(path: Path) -> "tempfile.TemporaryDirectory[str]":

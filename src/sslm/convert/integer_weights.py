@@ -116,48 +116,73 @@ def output_bits(name: str, bits: FractionBits) -> int:
 
 
 def read_integer_weights(
-    source: GgufModelSource, on_progress: Callable[[int, int], None]
+    source: GgufModelSource,
+    on_progress: Callable[[int, int], None],
+    transform: Callable[[str, Float64Array], Float64Array] = lambda name, weight: weight,
 ) -> IntegerWeights:
-    """Quantize every weight of a source; progress counts weights done and in all."""
-    config = source.config
-    shapes = weight_shapes(config)
+    """Quantize every weight of a source.
+
+    Args:
+        source: The model.
+        on_progress: Called with weights done and in all.
+        transform: Applied to each weight, by canonical name, before it is rounded.
+    """
+    reader = _Reader(source.config)
+    shapes = weight_shapes(source.config)
     total = sum(math.prod(shape) for shape in shapes.values())
-    matrices: dict[str, Matrix] = {}
-    gains: dict[str, Mantissas] = {}
-    biases: dict[str, Float64Array] = {}
-    head_scales: Mantissas | None = None
-    factors: list[float] | None = None
     done = 0
     for name, shape in shapes.items():
-        fold = LOG2_E / math.sqrt(config.head_dim) if ".q_proj" in name else 1.0
-        if len(shape) == 2:
-            codes, scales = quantize_rows(source.tensor(name))
-            panels = pack_panels(codes)
-            row_scales = to_mantissas(scales * fold, MANTISSA_BITS)
-            matrices[name] = Matrix((shape[0], shape[1]), panels, row_scales)
-            if name == ("embed" if config.tie_word_embeddings else "lm_head"):
-                head_scales = to_mantissas(scales, MANTISSA_BITS)
-        elif name == "rope_factors":
-            factors = source.tensor(name).tolist()
-        elif name.endswith(".bias"):
-            biases[name] = source.tensor(name).astype(np.float64) * fold
-        else:
-            gain = source.tensor(name).astype(np.float64) * math.sqrt(shape[0])
-            gains[name] = to_mantissas(gain, GAIN_BITS)
+        reader.add(name, transform(name, source.tensor(name).astype(np.float64)))
         done += math.prod(shape)
         on_progress(done, total)
-    cos, sin = rope_tables(config, factors)
-    if head_scales is None:
-        raise AssertionError("weight_shapes names an output projection")
-    return IntegerWeights(
-        config=config,
-        matrices=matrices,
-        head_scales=head_scales,
-        gains=gains,
-        biases=biases,
-        rope_cos=cos.astype("<i4").tobytes(),
-        rope_sin=sin.astype("<i4").tobytes(),
-    )
+    return reader.finish()
+
+
+class _Reader:
+    """Collects the weights of one model."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._config = config
+        self._matrices: dict[str, Matrix] = {}
+        self._gains: dict[str, Mantissas] = {}
+        self._biases: dict[str, Float64Array] = {}
+        self._head_scales: Mantissas | None = None
+        self._rope_factors: list[float] | None = None
+
+    def add(self, name: str, weight: Float64Array) -> None:
+        """Round one weight, or keep it for what is computed from it."""
+        fold = LOG2_E / math.sqrt(self._config.head_dim) if ".q_proj" in name else 1.0
+        if weight.ndim == 2:
+            self._add_matrix(name, weight, fold)
+        elif name == "rope_factors":
+            self._rope_factors = weight.tolist()
+        elif name.endswith(".bias"):
+            self._biases[name] = weight * fold
+        else:
+            self._gains[name] = to_mantissas(weight * math.sqrt(len(weight)), GAIN_BITS)
+
+    def _add_matrix(self, name: str, weight: Float64Array, fold: float) -> None:
+        codes, scales = quantize_rows(weight)
+        row_scales = to_mantissas(scales * fold, MANTISSA_BITS)
+        rows, columns = weight.shape
+        self._matrices[name] = Matrix((rows, columns), pack_panels(codes), row_scales)
+        if name == ("embed" if self._config.tie_word_embeddings else "lm_head"):
+            self._head_scales = to_mantissas(scales, MANTISSA_BITS)
+
+    def finish(self) -> IntegerWeights:
+        """Return all weights with the rotary tables."""
+        cos, sin = rope_tables(self._config, self._rope_factors)
+        if self._head_scales is None:
+            raise AssertionError("weight_shapes names an output projection")
+        return IntegerWeights(
+            config=self._config,
+            matrices=self._matrices,
+            head_scales=self._head_scales,
+            gains=self._gains,
+            biases=self._biases,
+            rope_cos=cos.astype("<i4").tobytes(),
+            rope_sin=sin.astype("<i4").tobytes(),
+        )
 
 
 def _add(tensors: dict[str, Tensor], name: str, values: Mantissas) -> None:

@@ -41,11 +41,11 @@ class Mantissas:
         return Mantissas(values.astype(np.int32), exponent)
 
 
-def quantize_rows(weights: Float32Array) -> tuple[Int8Array, Float64Array]:
+def quantize_rows(weights: Float32Array | Float64Array) -> tuple[Int8Array, Float64Array]:
     """Round each row to codes -127 … 127 of its own scale.
 
     Args:
-        weights: float32 [out_features, in_features], finite.
+        weights: float32 or float64 [out_features, in_features], finite.
 
     Returns:
         Codes int8 of the same shape and scales float64 [out_features], so that

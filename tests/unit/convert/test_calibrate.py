@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sslm.backends.reference.backend import ReferencePlan
+from sslm.backends.reference.rows import Watcher
 from sslm.convert.calibrate import MAGNITUDE_BITS, calibrate, residual_bits_max
 from sslm.convert.integer_weights import IntegerWeights, read_integer_weights
 from sslm.convert.source import GgufModelSource
@@ -15,6 +16,7 @@ from sslm.errors.convert import CalibrationError
 from sslm.errors.program import AccumulatorBoundError
 from sslm.model.fraction_bits import FRACTION_BITS_MAX, FractionBits
 from sslm.model.llama import build_llama
+from sslm.numerics.rounding import Int64Array
 from sslm.program.buffers import Buffer
 from tests.data import shared_data
 from tests.gguf_files import random_llama_gguf
@@ -48,13 +50,14 @@ def observed(
     """The largest value of every site, and the saturations, over a text."""
     largest: dict[tuple[str, int], int] = {}
 
-    def observe(segment: int, buffer: Buffer, values: np.ndarray) -> None:
-        key = buffer.name, 0 if buffer.name == "residual" else segment
-        largest[key] = max(largest.get(key, 0), int(np.abs(values).max()))
+    class Largest(Watcher):
+        def stored(self, segment_index: int, buffer: Buffer, values: Int64Array) -> None:
+            key = buffer.name, 0 if buffer.name == "residual" else segment_index
+            largest[key] = max(largest.get(key, 0), int(np.abs(values).max()))
 
     tensors = weights.tensors(bits)
     program = build_llama(weights.config, bits, tensors)
-    plan = ReferencePlan(program, tensors, observe)
+    plan = ReferencePlan(program, tensors, Largest())
     (outcome,) = generate(plan, [ids], max_tokens=1)
     return largest, outcome.saturations
 

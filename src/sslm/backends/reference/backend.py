@@ -9,7 +9,7 @@ from sslm.backends.reference import kernels
 from sslm.backends.reference.attention import attention
 from sslm.backends.reference.checks import check_spans, check_tensors
 from sslm.backends.reference.panels import int32_values, panel_row, panel_rows
-from sslm.backends.reference.rows import Observer, Rows
+from sslm.backends.reference.rows import Rows, Watcher
 from sslm.errors.program import (
     BackendUnavailableError,
     SegmentRangeError,
@@ -57,17 +57,15 @@ class ReferencePlan:
     Args:
         program: What to run.
         tensors: Every tensor that it names.
-        observer: Sees every value of a saturating op before it is clamped.
+        watcher: Sees what the plan computes.
     """
 
     scratch_size_bytes = 0
 
-    def __init__(
-        self, program: Program, tensors: Tensors, observer: Observer | None = None
-    ) -> None:
+    def __init__(self, program: Program, tensors: Tensors, watcher: Watcher | None = None) -> None:
         self.program = program
         self._tensors = tensors
-        self._observer = observer
+        self._watcher = watcher
         check_tensors(program, tensors)
 
     def close(self) -> None:
@@ -87,7 +85,7 @@ class ReferencePlan:
         check_spans(self.program, spans)
         if not spans:
             return
-        rows = Rows(self.program, spans, self._observer)
+        rows = Rows(self.program, spans, self._watcher)
         for index in range(first, last):
             segment = self.program.segments[index]
             rows.segment_index = index
@@ -146,7 +144,7 @@ class ReferencePlan:
         rows.set_codes(op.out, *bfp16(rows.values(op.source)))
 
     def _linear(self, op: ops.Linear, rows: Rows) -> None:
-        codes, exponents = rows.codes(op.source)
+        codes, exponents = rows.multiply(op)
         matrix = op.matrix
         values = kernels.linear(
             codes,

@@ -1,18 +1,25 @@
 """The rows of one run: buffers by name, split by span."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from sslm.backends.reference.sequence_states import SpanStates
 from sslm.numerics.rounding import Int64Array, saturate
 from sslm.program.buffers import Buffer
-from sslm.program.ops import SaturationSite
+from sslm.program.ops import Linear, SaturationSite
 from sslm.program.plan import Span
 from sslm.program.program import Program
 
-Observer = Callable[[int, Buffer, Int64Array], None]
-"""Told the segment's index, the buffer, and int64 [rows, width] that may not fit 32 bits."""
+
+class Watcher:
+    """Sees what a run computes; each method does nothing unless a subclass wants to know."""
+
+    def stored(self, segment_index: int, buffer: Buffer, values: Int64Array) -> None:
+        """See int64 [rows, width] of a saturating op before they are clamped."""
+
+    def multiplied(self, op: Linear, codes: Int64Array, exponents: Int64Array) -> None:
+        """See the input of a matrix: codes int64 [rows, in_features], exponents int64 [rows]."""
 
 
 class Rows:
@@ -21,15 +28,15 @@ class Rows:
     Args:
         program: Names the residual, which is read from and written to each sequence.
         spans: What to run, at least one.
-        observer: Sees what :meth:`put` stores before it is clamped.
+        watcher: Sees what the run computes.
     """
 
     def __init__(
-        self, program: Program, spans: Sequence[Span], observer: Observer | None = None
+        self, program: Program, spans: Sequence[Span], watcher: Watcher | None = None
     ) -> None:
         self.spans = spans
         self.segment_index = 0
-        self._observer = observer
+        self._watcher = watcher or Watcher()
         counts = [span.row_count for span in spans]
         self.starts = [sum(counts[:index]) for index in range(len(counts) + 1)]
         self.states = [SpanStates(program.state_layout, span) for span in spans]
@@ -65,6 +72,12 @@ class Rows:
         """Return codes [rows, width] and exponents [rows] of a codes buffer."""
         return self._codes[buffer.name]
 
+    def multiply(self, op: Linear) -> tuple[Int64Array, Int64Array]:
+        """Return the codes and exponents that a matrix multiplies."""
+        codes, exponents = self.codes(op.source)
+        self._watcher.multiplied(op, codes, exponents)
+        return codes, exponents
+
     def set(self, buffer: Buffer, values: Int64Array) -> None:
         """Store values that already fit 32 bits."""
         self._values[buffer.name] = values
@@ -75,8 +88,7 @@ class Rows:
 
     def put(self, buffer: Buffer, values: Int64Array, site: SaturationSite) -> None:
         """Saturate, store and count."""
-        if self._observer is not None:
-            self._observer(self.segment_index, buffer, values)
+        self._watcher.stored(self.segment_index, buffer, values)
         self._values[buffer.name], saturated = saturate(values)
         self.count(site, saturated)
 

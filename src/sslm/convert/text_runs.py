@@ -1,0 +1,42 @@
+"""Running the model that is being converted over texts, watched."""
+
+from collections.abc import Sequence
+
+from sslm.backends.reference.backend import ReferencePlan
+from sslm.backends.reference.rows import Watcher
+from sslm.convert.integer_weights import IntegerWeights
+from sslm.model.fraction_bits import FractionBits
+from sslm.model.llama import build_llama
+from sslm.runtime.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequence import Sequence as TokenSequence
+from sslm.runtime.sequence import SequenceOptions
+from sslm.runtime.stepper import advance
+
+__all__ = ["Watcher", "run_texts"]
+
+
+def run_texts(
+    weights: IntegerWeights,
+    bits: FractionBits,
+    texts: Sequence[Sequence[int]],
+    watcher: Watcher,
+) -> None:
+    """Run every text as a sequence of its own on the reference backend.
+
+    Args:
+        weights: The model.
+        bits: Its fraction bits.
+        texts: Token ids, at least one each.
+        watcher: Sees what the runs compute.
+    """
+    tensors = weights.tensors(bits)
+    program = build_llama(weights.config, bits, tensors)
+    plan = ReferencePlan(program, tensors, watcher)
+    for ids in texts:
+        options = SequenceOptions(context_tokens=len(ids))
+        pool = KvPool(program.state_layout, page_count_for(len(ids)))
+        with TokenSequence(program, pool, bytes(32), options) as sequence:
+            sequence.push(ids)
+            # The head follows the last chunk, unwatched: logits are exact at any width.
+            while sequence.pending_count:
+                advance(plan, [sequence], budget_segments=1 << 30, row_count_max=1 << 30)

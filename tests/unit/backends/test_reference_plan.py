@@ -1,6 +1,7 @@
 """Whole programs on the reference, position by position, against plain Python integers."""
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sslm.backends.reference import ReferenceBackend
+from sslm.backends.reference import ReferenceBackend, kernels
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.program import (
     BackendUnavailableError,
@@ -19,7 +20,6 @@ from sslm.errors.program import (
     TierUnavailableError,
 )
 from sslm.model.llama import build_llama
-from sslm.program.buffers import Buffer
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program
@@ -142,23 +142,29 @@ def test_pages_end_and_begin_on_reference(tmp_path: Path) -> None:
 
 def test_extreme_weights_saturate_on_reference(tiny: TinyModel) -> None:
     """All codes ±127 at scales that overflow: every saturation is counted as it must be."""
-    tensors = {name: _extreme(tensor) for name, tensor in tiny.tensors.items()}
-    program = build_llama(tiny.config, tiny.fraction_bits, tensors)
-    found = assert_plain((program, tensors), [3, 90, 3, 200], chunk_tokens=3)
+    found = assert_plain(_extreme_model(tiny), [3, 90, 3, 200], chunk_tokens=3)
     for site in ("residual", "qkv", "rope", "gate_up"):
         assert found.saturations[site] > 0
 
 
 def test_saturations_are_counted_for_each_sequence(tiny: TinyModel) -> None:
     """Neighbours in a run have counters of their own, equal to those of a lone run."""
-    tensors = {name: _extreme(tensor) for name, tensor in tiny.tensors.items()}
-    plan = compiled((build_llama(tiny.config, tiny.fraction_bits, tensors), tensors))
+    plan = _extreme_plan(tiny)
     prompts = [[3, 90, 3], [200], [7] * 9]
     alone = [generate(plan, [prompt], max_tokens=2)[0] for prompt in prompts]
     assert generate(plan, prompts, max_tokens=2) == alone
     counts = [outcome.saturations["residual"] for outcome in alone]
     assert len(set(counts)) == 3
     assert min(counts) > 0
+
+
+def _extreme_model(tiny: TinyModel) -> Model:
+    tensors = {name: _extreme(tensor) for name, tensor in tiny.tensors.items()}
+    return build_llama(tiny.config, tiny.fraction_bits, tensors), tensors
+
+
+def _extreme_plan(tiny: TinyModel) -> ReferencePlan:
+    return compiled(_extreme_model(tiny))
 
 
 def _extreme(tensor: Tensor) -> Tensor:
@@ -253,37 +259,45 @@ def test_pages_outside_of_the_pool_are_refused(llama: Model, page: int) -> None:
         compiled(llama).run(0, 1, [span])
 
 
-def test_a_failed_run_leaves_counters_and_residual(llama: Model) -> None:
+def test_a_failed_run_leaves_counters_and_residual(
+    tiny: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a run counted before it failed would be counted again when it is repeated."""
-    program, tensors = llama
-    span = _span(llama)
+    plan, span = _extreme_plan(tiny), _span((tiny.program, tiny.tensors))
     span.memory.saturations.cast("q")[:] = memoryview(array("q", range(6)))
-
-    def fail(segment: int, buffer: Buffer, values: object) -> None:
-        if (segment, buffer.name) == (1, "up"):
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        ReferencePlan(program, tensors, fail).run(0, 3, [span])
+    with monkeypatch.context() as patched:
+        patched.setattr(kernels, "gated_activation", _failing_at(2, kernels.gated_activation))
+        with pytest.raises(ZeroDivisionError):
+            plan.run(0, 3, [span])
     assert span.memory.saturations.cast("q").tolist() == list(range(6))
     assert not any(span.memory.residual)
+    plan.run(0, 3, [span])
+    assert span.memory.saturations.cast("q")[SaturationSite.RESIDUAL] > 0
 
 
-def test_a_failed_run_leaves_fixed_states() -> None:
+def test_a_failed_run_leaves_fixed_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a scan wrote is committed at the end of the run, not before."""
     model = moving_average_model()
-    span = _span((model.program, model.tensors))
-    ReferencePlan(model.program, model.tensors).run(0, 2, [span])
+    plan, span = compiled((model.program, model.tensors)), _span((model.program, model.tensors))
+    plan.run(0, 2, [span])
     before = bytes(span.memory.fixed), bytes(span.memory.residual)
     assert any(before[0])
-
-    def fail(segment: int, buffer: Buffer, values: object) -> None:
-        if segment == 2:
-            raise ZeroDivisionError
-
+    monkeypatch.setattr(kernels, "moving_average", _failing_at(2, kernels.moving_average))
     with pytest.raises(ZeroDivisionError):
-        ReferencePlan(model.program, model.tensors, fail).run(1, 3, [span])
+        plan.run(1, 3, [span])
     assert (bytes(span.memory.fixed), bytes(span.memory.residual)) == before
+
+
+def _failing_at(count: int, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that raises when it is called for the *count*-th time."""
+    calls = iter(range(1, count + 1))
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == count:
+            raise ZeroDivisionError
+        return kernel(*arguments, **named)
+
+    return fail
 
 
 def test_other_tiers_and_profiles_are_refused() -> None:

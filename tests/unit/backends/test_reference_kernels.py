@@ -138,6 +138,20 @@ def test_linear(
     ] == changed
 
 
+@pytest.mark.parametrize("shift", range(-24, 0))
+def test_linear_shifted_left_saturates_whatever_is_added(shift: int) -> None:
+    """No bias and old value together bring a sum back that was far beyond 32 bits."""
+    weights = np.array([[127.0], [-127.0]])
+    found = kernels.linear(int64([[CODE_MAX]]), weights, int64([(1 << 24) - 1] * 2), int64([shift]))
+    exact = plain_ops.linear_values(
+        [CODE_MAX], weights.astype(int).tolist(), [(1 << 24) - 1] * 2, shift
+    )
+    for added in (-2 * INT32_MAX, 0, 2 * INT32_MAX):
+        assert [plain_ops.clamp(int(value) + added) for value in found[0]] == [
+            plain_ops.clamp(value + added) for value in exact
+        ]
+
+
 def test_linear_at_its_widest() -> None:
     """65536 inputs, all at their largest: sums just below 2**38, products just below 2**62."""
     codes = np.full((2, 65536), CODE_MAX, dtype=np.int64)

@@ -23,6 +23,15 @@ static inline int64_t scale_shift(int64_t x, int32_t shift)
     return shift >= 0 ? rshift_round(x, shift) : x * (INT64_C(1) << -shift);
 }
 
+/* The same for shifts of -24 … 62, in a form that gcc turns into vectors: the last bit is rounded after the
+ * shift. */
+static inline int64_t scale_shift_flat(int64_t x, int32_t shift)
+{
+    int64_t right = shift > 0 ? shift : 0, left = right - shift;
+    int64_t doubled = (int64_t)((uint64_t)x << (left + 1));
+    return ((doubled >> right) + 1) >> 1;
+}
+
 static inline uint64_t div_round(uint64_t a, uint64_t d)
 {
     return (2 * a + d) / (2 * d);
@@ -30,7 +39,7 @@ static inline uint64_t div_round(uint64_t a, uint64_t d)
 
 static inline int64_t clamp32(int64_t x)
 {
-    if (x > SSLM_INT32_MAX) return SSLM_INT32_MAX;
+    x = x > SSLM_INT32_MAX ? SSLM_INT32_MAX : x;
     return x < -SSLM_INT32_MAX ? -SSLM_INT32_MAX : x;
 }
 
@@ -92,10 +101,10 @@ static inline uint32_t pow2neg(const int32_t *nodes, uint32_t t)
 /* 2^28 · sigmoid(-a) at 16 fraction bits. nodes is the table G. */
 static inline uint32_t sigmoid_neg(const int32_t *nodes, uint32_t a)
 {
-    if (a >= (1u << 20)) return 0;
-    uint32_t node = a >> 10, rest = a & 0x3ff;
+    uint32_t is_inside = 0u - (uint32_t)(a < (1u << 20));
+    uint32_t node = (a & is_inside) >> 10, rest = a & 0x3ff;
     uint32_t high = (uint32_t)nodes[node], low = (uint32_t)nodes[node + 1];
-    return high - (((high - low) * rest + 512) >> 10);
+    return (high - (((high - low) * rest + 512) >> 10)) & is_inside;
 }
 
 #endif

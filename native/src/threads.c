@@ -1,13 +1,14 @@
 /* The pool: everything that depends on the operating system is in this file. */
-#if defined(__linux__) && !defined(_GNU_SOURCE)
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "threads.h"
 
 #include <limits.h>
-#include <sched.h>
-#include <signal.h>
 
+#if !defined(_WIN32)
+#include <signal.h>
+#endif
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -114,6 +115,35 @@ static void publish(sslm_pool *pool)
     if (atomic_load(&pool->sleeping_workers) != 0) wake(pool, &pool->published);
 }
 
+/* Signals are the host's: threads started in between leave them to the host's own. */
+#if defined(_WIN32)
+typedef int signal_mask;
+
+static void block_signals(signal_mask *before)
+{
+    *before = 0;
+}
+
+static void restore_signals(const signal_mask *before)
+{
+    (void)before;
+}
+#else
+typedef sigset_t signal_mask;
+
+static void block_signals(signal_mask *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+static void restore_signals(const signal_mask *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+#endif
+
 int32_t sslm_pool_start(sslm_pool *pool, sslm_worker *workers, int32_t thread_count)
 {
     atomic_init(&pool->ticket, 0);
@@ -127,10 +157,8 @@ int32_t sslm_pool_start(sslm_pool *pool, sslm_worker *workers, int32_t thread_co
     pool->worker_count = 0;
     if (pthread_mutex_init(&pool->mutex, NULL) != 0) return -1;
     if (pthread_cond_init(&pool->changed, NULL) != 0) return -1;
-    /* Signals are the host's: its own threads shall handle them. */
-    sigset_t all, before;
-    sigfillset(&all);
-    if (thread_count > 1) pthread_sigmask(SIG_SETMASK, &all, &before);
+    signal_mask before;
+    block_signals(&before);
     int failure = 0;
     for (int32_t index = 1; index < thread_count && failure == 0; index++) {
         sslm_worker *worker = &workers[index - 1];
@@ -139,7 +167,7 @@ int32_t sslm_pool_start(sslm_pool *pool, sslm_worker *workers, int32_t thread_co
         failure = pthread_create(&worker->handle, NULL, work, worker);
         if (failure == 0) pool->worker_count++;
     }
-    if (thread_count > 1) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    restore_signals(&before);
     if (failure == 0) return 0;
     sslm_pool_stop(pool);
     return -1;

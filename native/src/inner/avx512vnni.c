@@ -178,36 +178,38 @@ ALWAYS_INLINE __m512i sum_each(__m512i v[16])
     return _mm512_add_epi32(_mm512_shuffle_i32x4(v[0], v[1], 0x88), _mm512_shuffle_i32x4(v[0], v[1], 0xdd));
 }
 
-/* The dot products of one plane of a query with 16 keys. Products of a byte and a code over 256 dims fit
- * 32 bits. */
-ALWAYS_INLINE __m512i dot_16_keys(const int16_t *plane, const int16_t *keys, int32_t head_dim)
-{
-    __m512i v[16];
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++) v[i] = _mm512_setzero_si512();
-    for (int32_t d = 0; d < head_dim; d += 32) {
-        __mmask32 mask = head_dim - d < 32 ? (__mmask32)((UINT32_C(1) << (head_dim - d)) - 1) : UINT32_MAX;
-        __m512i q = _mm512_maskz_loadu_epi16(mask, plane + d);
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++)
-            v[i] = _mm512_dpwssd_epi32(v[i], q, _mm512_maskz_loadu_epi16(mask, keys + i * head_dim + d));
-    }
-    return sum_each(v);
-}
+/* Add the products of pairs of 16-bit numbers; as an instruction for the same reason. */
+#define ADD_PAIRS(sums, left, right) __asm__("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(left), "v"(right))
 
 void sslm_dot_keys_avx512vnni(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
                               int32_t last, int64_t *sums)
 {
+    /* Products of a byte and a code over 256 dims fit 32 bits, so the query is taken in two planes. */
     int16_t high[SSLM_HEAD_DIM_MAX], low[SSLM_HEAD_DIM_MAX];
     for (int32_t d = 0; d < head_dim; d++) {
         high[d] = (int16_t)((query[d] + 128) >> 8);
         low[d] = (int16_t)(query[d] - 256 * high[d]);
     }
-    /* A page holds 64 tokens, so that whole groups of 16 can be read whatever they contain. */
-    for (int32_t token = first / 16 * 16; token < last; token += 16) {
+    /* A page holds 64 tokens, so that whole groups of eight can be read whatever they contain. */
+    for (int32_t token = first / 8 * 8; token < last; token += 8) {
         const int16_t *group = keys + (size_t)token * (size_t)head_dim;
-        __m512i h = dot_16_keys(high, group, head_dim), l = dot_16_keys(low, group, head_dim);
-        store_planes(h, l, 8, 0xffff, sums + token);
+        __m512i v[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) v[i] = _mm512_setzero_si512();
+        for (int32_t d = 0; d < head_dim; d += 32) {
+            __mmask32 mask = head_dim - d < 32 ? (__mmask32)((UINT32_C(1) << (head_dim - d)) - 1) : UINT32_MAX;
+            __m512i h = _mm512_maskz_loadu_epi16(mask, high + d), l = _mm512_maskz_loadu_epi16(mask, low + d);
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++) {
+                __m512i key = _mm512_maskz_loadu_epi16(mask, group + i * head_dim + d);
+                ADD_PAIRS(v[i], h, key);
+                ADD_PAIRS(v[8 + i], l, key);
+            }
+        }
+        __m512i both = sum_each(v);
+        __m512i upper = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(both)), 8);
+        __m512i lower = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(both, 1));
+        _mm512_storeu_si512(sums + token, _mm512_add_epi64(upper, lower));
     }
 }
 
@@ -266,8 +268,8 @@ void sslm_weigh_values_avx512vnni(const uint32_t *weights, const int16_t *values
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
                 __m512i codes = _mm512_maskz_loadu_epi32(masks[i], v + 32 * i);
-                high_sums[i] = _mm512_dpwssd_epi32(high_sums[i], high, codes);
-                low_sums[i] = _mm512_dpwssd_epi32(low_sums[i], low, codes);
+                ADD_PAIRS(high_sums[i], high, codes);
+                ADD_PAIRS(low_sums[i], low, codes);
             }
         }
 #pragma GCC unroll 4

@@ -50,23 +50,16 @@ static int32_t last_token(const query_place *at, int32_t page)
     return rest < SSLM_PAGE_TOKENS ? rest : SSLM_PAGE_TOKENS;
 }
 
-/* Turn a page's sums of products into scores. */
-static void shift_scores_either_way(const int64_t *sums, const uint8_t *exponents, int32_t shift, int32_t *scores)
+/* Turn a page's sums of products into scores. A function of its own, since compilers make vectors of it
+ * only where its pointers promise not to overlap. */
+static __attribute__((noinline)) void shift_scores(const int64_t *restrict sums, const uint8_t *restrict exponents,
+                                                   int32_t shift, int32_t *restrict scores)
 {
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
-        /* Where there is no key yet, there may be any number. */
-        int32_t own = shift - (exponents[i] < EXPONENT_MAX ? exponents[i] : EXPONENT_MAX);
-        scores[i] = (int32_t)clamp32(scale_shift(sums[i], own));
-    }
-}
-
-/* The same where all shifts are to the right: without branches, so that compilers turn it into vectors. */
-static void shift_scores_right(const int64_t *sums, const uint8_t *exponents, int32_t shift, int32_t *scores)
-{
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
-        int64_t own = shift - (exponents[i] < EXPONENT_MAX ? exponents[i] : EXPONENT_MAX);
-        scores[i] = (int32_t)clamp32((sums[i] + ((INT64_C(1) << own) >> 1)) >> own);
-    }
+    int32_t own[SSLM_PAGE_TOKENS];
+    /* Where there is no key yet, there may be any number. */
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++)
+        own[i] = shift - (exponents[i] < EXPONENT_MAX ? exponents[i] : EXPONENT_MAX);
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) scores[i] = (int32_t)clamp32(scale_shift_flat(sums[i], own[i]));
 }
 
 /* Steps 1 and 2: write the scores of all visible keys; return the largest. */
@@ -82,8 +75,7 @@ static int32_t score_keys(const query_place *at, const int16_t *query, int32_t q
         int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - first_page);
         const uint8_t *exponents = page_exponents(at, keys, page);
         TIERED(sslm_dot_keys)(query, page_codes(at, keys, page), at->head_dim, first, last, sums);
-        if (shift >= EXPONENT_MAX && shift <= 62) shift_scores_right(sums, exponents, shift, scores);
-        else shift_scores_either_way(sums, exponents, shift, scores);
+        shift_scores(sums, exponents, shift, scores);
         for (int32_t token = first; token < last; token++) largest = scores[token] > largest ? scores[token] : largest;
     }
     return largest;

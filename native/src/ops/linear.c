@@ -14,9 +14,10 @@ static int64_t shift_sum(int64_t product, int32_t shift)
     return scale_shift(product, shift);
 }
 
-/* The 16 outputs of one panel for one row. y is overwritten, after it was read if addends say so. */
-static uint64_t finish_row(const sslm_op *op, const int64_t *sums, int32_t first_row, int32_t count,
-                           int32_t shift, int32_t *y)
+/* The outputs of one panel for one row. Not inlined: for a count that they know to be 16, compilers unroll
+ * these loops instead of turning them into vectors. */
+static __attribute__((noinline)) uint64_t finish_row(const sslm_op *op, const int64_t *sums, int32_t first_row,
+                                                     int32_t count, int32_t shift, int32_t *y)
 {
     const int32_t *mantissas = op->matrix.mantissas + first_row;
     int64_t values[SSLM_PANEL_ROWS];
@@ -48,14 +49,12 @@ void TIERED(sslm_linear)(const sslm_job *job, int32_t first, int32_t last, sslm_
         TIERED(sslm_dot_panel)(codes, &job->source, job->every, job->row_count, thread->tile_sums);
         int32_t first_row = panel * SSLM_PANEL_ROWS;
         int32_t rest = matrix->out_features - first_row;
+        int32_t count = rest < SSLM_PANEL_ROWS ? rest : SSLM_PANEL_ROWS;
         for (int32_t row = 0; row < job->row_count; row++) {
             const int64_t *sums = thread->tile_sums + SSLM_PANEL_ROWS * (size_t)row;
             int32_t *y = int32_row(&job->out, row) + first_row;
             int32_t shift = matrix->exponent - job->source.code_rows[row].exponent;
-            if (rest >= SSLM_PANEL_ROWS)
-                saturated[row] += finish_row(job->op, sums, first_row, SSLM_PANEL_ROWS, shift, y);
-            else
-                saturated[row] += finish_row(job->op, sums, first_row, rest, shift, y);
+            saturated[row] += finish_row(job->op, sums, first_row, count, shift, y);
         }
     }
 }

@@ -6,7 +6,8 @@
 static uint64_t mean_square(const sslm_norm *norm, const int32_t *x, int32_t exponent)
 {
     int64_t sum = 0;
-    for (int32_t i = 0; i < norm->group_size; i++) {
+    int32_t count = norm->group_size;
+    for (int32_t i = 0; i < count; i++) {
         int32_t code = (int32_t)rshift_round(x[i], exponent);
         sum += code * code;
     }
@@ -15,21 +16,30 @@ static uint64_t mean_square(const sslm_norm *norm, const int32_t *x, int32_t exp
     return (uint64_t)(sum + scale_shift(scaled, norm->epsilon_shift - 2 * norm->source_bits + 2 * exponent));
 }
 
+/* x may be y. */
 static uint64_t normalize_group(const sslm_norm *norm, const int32_t *x, int32_t *y)
 {
-    int32_t exponent = block_exponent_int32(x, norm->group_size);
+    const int32_t *gain = norm->gain;
+    int32_t count = norm->group_size;
+    int32_t exponent = block_exponent_int32(x, count);
     uint64_t total = mean_square(norm, x, exponent);
     if (total == 0) {
-        for (int32_t i = 0; i < norm->group_size; i++) y[i] = 0;
+        for (int32_t i = 0; i < count; i++) y[i] = 0;
         return 0;
     }
     int32_t k = (64 - bit_length(total)) / 2;
     int64_t reciprocal = (int64_t)div_round(UINT64_C(1) << 55, isqrt(total << (2 * k)));
     int32_t shift = 55 - k + norm->gain_exponent - norm->out_bits;
+    if (shift > 62) {
+        for (int32_t i = 0; i < count; i++) y[i] = 0;
+        return 0;
+    }
+    int64_t half = (INT64_C(1) << shift) >> 1;
+    int64_t code_half = (INT64_C(1) << exponent) >> 1;
     uint64_t saturated = 0;
-    for (int32_t i = 0; i < norm->group_size; i++) {
-        int64_t product = rshift_round(x[i], exponent) * (reciprocal * norm->gain[i]);
-        int64_t value = rshift_round(product, shift);
+    for (int32_t i = 0; i < count; i++) {
+        int64_t product = ((x[i] + code_half) >> exponent) * (reciprocal * gain[i]);
+        int64_t value = (product + half) >> shift;
         int64_t kept = clamp32(value);
         saturated += kept != value;
         y[i] = (int32_t)kept;

@@ -1,0 +1,201 @@
+"""``sslm chat``: a conversation from a pipe, and with a person who changes their mind."""
+
+import builtins
+import io
+import json
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from sslm.artifact import ArtifactParts, TensorStream, read_artifact, write_artifact
+from sslm.cli.app import run
+from sslm.cli.output import print_text
+from sslm.engine.model import Model
+from sslm.text.message import Message
+from tests.converted import stories_artifact
+from tests.unit.cli.commands import Commands
+
+TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small model, with a chat template that it was not trained on."""
+    path = tmp_path_factory.mktemp("chat") / "talker.sslm"
+    with read_artifact(stories_artifact()) as artifact:
+        parts = ArtifactParts(
+            config=artifact.config,
+            fraction_bits=artifact.fraction_bits,
+            vocabulary=artifact.vocabulary,
+            provenance=artifact.provenance,
+            chat_template=TEMPLATE,
+        )
+        write_artifact(path, parts, TensorStream.of(artifact.tensors))
+    return path
+
+
+@cache
+def _answer(path: Path, *contents: str) -> str:
+    """Return the model's answer to messages that alternate between user and assistant."""
+    roles = ("user", "assistant") * len(contents)
+    with Model(path) as model:
+        messages = [Message(role, content) for role, content in zip(roles, contents, strict=False)]
+        return model.chat(messages, max_tokens=8).text
+
+
+def _pipe(monkeypatch: pytest.MonkeyPatch, text: str | bytes) -> None:
+    data = text.encode() if isinstance(text, str) else text
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+class Person(io.StringIO):
+    """A stdin that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def _person(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) -> None:
+    """Let a person type lines, or press Ctrl-C or Ctrl-D."""
+    typed: Iterator[str | type[BaseException]] = iter(lines)
+
+    def read(prompt: str) -> str:
+        assert prompt == "> "
+        line = next(typed)
+        if not isinstance(line, str):
+            raise line
+        return line
+
+    monkeypatch.setattr(sys, "stdin", Person())
+    monkeypatch.setattr(builtins, "input", read)
+
+
+def test_each_line_of_a_pipe_is_a_message(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pipe(monkeypatch, "Hello\n\nAnd you?\r\n")
+    first = _answer(talker, "Hello")
+    second = _answer(talker, "Hello", first, "And you?")
+    out = sslm_command.text("chat", "-m", talker, "--max-tokens", "8")
+    assert out == f"{first}\n{second}\n"
+
+
+def test_undo_edit_save_and_quit(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    saved = tmp_path / "a conversation.json"
+    lines = ["Hello", "Wrong", "/undo", "Also wrong", "/edit Right", "//undo", f"/save {saved}"]
+    _pipe(monkeypatch, "\n".join([*lines, "/quit", "never read"]))
+    sslm_command.text("chat", "-m", talker, "--max-tokens", "8", "--system", "Be brief.")
+    facts = json.loads(saved.read_text(encoding="utf-8"))
+    messages = [(message["role"], message["content"]) for message in facts["messages"]]
+    assert [content for role, content in messages if role != "assistant"] == [
+        "Be brief.",
+        "Hello",
+        "Right",
+        "/undo",
+    ]
+    assert [role for role, _ in messages] == ["system", *(["user", "assistant"] * 3)]
+    with Model(talker) as model:
+        assert facts["model_id"] == model.model_id
+        earlier = [Message(role, content) for role, content in messages[:-1]]
+        assert messages[-1] == ("assistant", model.chat(earlier, max_tokens=8).text)
+
+
+def test_the_digest_of_every_answer_goes_to_stderr(
+    talker: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _pipe(monkeypatch, "Hello\n/undo\n/undo\n/unknown\n")
+    assert run(["chat", "-m", str(talker), "--max-tokens", "8", "--no-progress"]) == 0
+    with Model(talker) as model:
+        digest = model.chat([Message("user", "Hello")], max_tokens=8).digest
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"digest {digest} (8 tokens, length)"
+    assert lines[1:3] == ["undone: Hello", "there is nothing to undo"]
+    assert lines[3].startswith("/undo takes back")
+
+
+def test_the_first_error_ends_a_pipe(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pipe(monkeypatch, "Hello\n" + "long " * 4000 + "\nnever read\n")
+    out = sslm_command.text("chat", "-m", talker, "--max-tokens", "8", code=4)
+    assert out == _answer(talker, "Hello") + "\n"
+    _pipe(monkeypatch, b"caf\xe9\n")
+    sslm_command.text("chat", "-m", talker, code=3)
+
+
+def test_a_person_sees_errors_and_goes_on(
+    talker: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _person(monkeypatch, "long " * 4000, KeyboardInterrupt, "Hello", EOFError)
+    assert run(["chat", "-m", str(talker), "--max-tokens", "8"]) == 0
+    out, error = capsys.readouterr()
+    # The message that was too long is not part of the conversation.
+    assert out == _answer(talker, "Hello") + "\n\n"
+    assert "error: the request needs" in error
+    assert "/quit or Ctrl-D ends the conversation" in error
+
+
+def _interrupt_after(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+    """Press Ctrl-C when this many pieces of the first answer were shown."""
+    shown: list[str] = []
+
+    def show(text: str) -> None:
+        print_text(text)
+        shown.append(text)
+        if len(shown) == pieces:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sslm.cli.conversation.print_text", show)
+
+
+def test_ctrl_c_keeps_what_was_shown(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved.json"
+    whole = _answer(talker, "Hello")
+    _interrupt_after(monkeypatch, 3)
+    _person(monkeypatch, "Hello", "And you?", f"/save {saved}", "/quit")
+    out = sslm_command.text("chat", "-m", talker, "--max-tokens", "8")
+    messages = json.loads(saved.read_text(encoding="utf-8"))["messages"]
+    kept, second = messages[1]["content"], messages[3]["content"]
+    assert 0 < len(kept) < len(whole)
+    assert whole.startswith(kept)
+    assert second == _answer(talker, "Hello", kept, "And you?")
+    assert out == f"{kept}\n{second}\n"
+
+
+def test_ctrl_c_ends_a_pipe(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _interrupt_after(monkeypatch, 3)
+    _pipe(monkeypatch, "Hello\nnever read\n")
+    out = sslm_command.text("chat", "-m", talker, "--max-tokens", "8", code=130)
+    assert _answer(talker, "Hello").startswith(out.rstrip("\n"))
+
+
+def test_a_model_without_a_template_says_so_first(
+    sslm_command: Commands, stories: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pipe(monkeypatch, "")
+    sslm_command.text("chat", "-m", stories, code=4)
+
+
+def test_a_date_is_a_date(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pipe(monkeypatch, "")
+    sslm_command.text("chat", "-m", talker, "--date", "2024-02-29")
+    sslm_command.text("chat", "-m", talker, "--date", "2023-02-29", code=2)
+
+
+def test_help_has_an_example(sslm_command: Commands) -> None:
+    assert "Example: sslm chat" in sslm_command.text("chat", "--help")

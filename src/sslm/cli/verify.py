@@ -26,7 +26,7 @@ from sslm.cli.output import print_json, print_text, progress
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="[MODEL]",
+        metavar="MODEL",
         envvar="SSLM_MODEL",
         help="A known or cached name, or the path of a .sslm file.",
         show_default=True,

@@ -15,6 +15,7 @@ from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
 from sslm.engine.runner import Runner
 from sslm.errors.commands import SourceFileMismatchError
+from sslm.errors.model import SourceMismatchError
 from sslm.errors.reading import UnreadableFileError
 from sslm.numerics.block_float import bfp16
 from sslm.program.ops import Logits, RmsNorm
@@ -136,9 +137,14 @@ def evaluate_artifact(
         on_progress: Called with the positions scored so far and in all.
 
     Raises:
+        SourceMismatchError: If the two models have different vocabularies.
         SslmError: What :func:`sslm.convert.evaluate.evaluate` raises, and what a text raises that
             the tokenizer refuses.
     """
+    if artifact.config.vocab_size != source.config.vocab_size:
+        raise SourceMismatchError(
+            "vocab_size", artifact.config.vocab_size, source.config.vocab_size
+        )
     tokenizer = Tokenizer(artifact.vocabulary)
     token_ids = tokenizer.encode(text, add_bos=False, add_eos=False)[:token_limit]
     return evaluate(

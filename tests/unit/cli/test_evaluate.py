@@ -1,0 +1,102 @@
+"""``sslm eval``: its report and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.converted import STORIES_SOURCE
+from tests.data import shared_data
+from tests.unit.cli.commands import Commands
+from tests.unit.cli.test_convert import tiny_source
+
+TEXT = shared_data("text/alice29.txt")
+
+
+def test_the_report_has_its_keys(sslm_command: Commands, stories: Path) -> None:
+    facts = sslm_command.json(
+        "eval", stories, "--source", STORIES_SOURCE, "--text", TEXT,
+        "--limit-tokens", "300", "--context", "128", "--stride", "64",
+    )  # fmt: skip
+    assert facts["tokens"] == 300
+    assert facts["perplexity"] == pytest.approx(facts["source_perplexity"], rel=0.1)
+    assert 0 < facts["kl"] < 0.03
+    assert facts["top1_agreement"] > 0.9
+    assert facts["windows"] > 3
+    assert facts["standard_error"] > 0
+    assert facts["clustered_standard_error"] > 0
+
+
+def test_backends_agree_to_the_last_bit(sslm_command: Commands, stories: Path) -> None:
+    """The floats are computed from logits that are the same integers everywhere."""
+    arguments = (
+        "eval",
+        stories,
+        "--source",
+        STORIES_SOURCE,
+        "--text",
+        TEXT,
+        "--limit-tokens",
+        "90",
+    )
+    reference = sslm_command.json(*arguments, "--backend", "reference")
+    assert sslm_command.json(*arguments, "--tier", "scalar", "--threads", "1") == reference
+    text = sslm_command.text(*arguments, "--no-progress")
+    assert f"perplexity         {reference['perplexity']:.4f}\n" in text
+
+
+def test_another_source_is_refused_unless_allowed(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(STORIES_SOURCE.read_bytes() + bytes(32))
+    arguments = ("eval", stories, "--source", other, "--text", TEXT, "--limit-tokens", "20")
+    assert sslm_command.error(*arguments, code=4) == "SourceFileMismatchError"
+    assert sslm_command.json(*arguments, "--any-source")["tokens"] == 20
+    other = tiny_source(tmp_path)
+    arguments = ("eval", stories, "--source", other, "--text", TEXT, "--limit-tokens", "20")
+    error = sslm_command.error(*arguments, "--any-source", code=4)
+    assert error == "SourceMismatchError"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (("--context", "100000"), "OptionRangeError"),
+        (("--context", "64"), "EvaluationWindowError"),
+        (("--stride", "0"), "EvaluationWindowError"),
+    ],
+)
+def test_windows_are_checked(
+    sslm_command: Commands, stories: Path, options: tuple[str, ...], error: str
+) -> None:
+    arguments = ("eval", stories, "--source", STORIES_SOURCE, "--text", TEXT, *options)
+    assert sslm_command.error(*arguments, code=4) == error
+
+
+@pytest.mark.parametrize(
+    ("content", "refusal"),
+    [
+        (None, (3, "UnreadableFileError")),
+        (b"\xff", (3, "BadUtf8Error")),
+        (b"", (4, "TextTooShortError")),
+        (b"a" * (16 << 20) + b"a", (4, "TextTooLongError")),
+    ],
+    ids=["missing", "latin-1", "empty", "too long"],
+)
+def test_the_text_is_checked(
+    sslm_command: Commands,
+    stories: Path,
+    tmp_path: Path,
+    content: bytes | None,
+    refusal: tuple[int, str],
+) -> None:
+    text = tmp_path / "text.txt"
+    if content is not None:
+        text.write_bytes(content)
+    arguments = ("eval", stories, "--source", STORIES_SOURCE, "--text", text)
+    code, error = refusal
+    assert sslm_command.error(*arguments, code=code) == error
+
+
+def test_source_and_text_must_be_given(sslm_command: Commands, stories: Path) -> None:
+    sslm_command.text("eval", stories, code=2)

@@ -1,0 +1,144 @@
+"""How commands end: one exit code for each family of causes; stdout holds only the answer."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from sslm.cli import app as program
+from sslm.cli.exit_codes import FAMILIES, exit_code
+from sslm.errors.base import (
+    ArgumentError,
+    ArtifactError,
+    NetworkError,
+    NumericError,
+    ResourceError,
+    SslmError,
+    StateError,
+)
+from sslm.errors.runtime import OptionRangeError
+from tests.unit.cli.commands import PROGRAM, Commands, start
+
+
+@pytest.mark.parametrize(
+    ("family", "code"),
+    [
+        (ArgumentError, 4),
+        (ArtifactError, 3),
+        (NumericError, 3),
+        (ResourceError, 5),
+        (NetworkError, 6),
+        (StateError, 7),
+        (SslmError, 7),
+    ],
+)
+def test_a_family_has_its_code(family: type[SslmError], code: int) -> None:
+    assert exit_code(family()) == code
+
+
+def test_no_code_is_one_that_means_something_else() -> None:
+    assert set(FAMILIES.values()) <= set(range(3, 8))
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
+    """A program of one command, which raises what a test puts into it."""
+    other = typer.Typer()
+    monkeypatch.setattr(program, "app", other)
+    return other
+
+
+def add_command(app: typer.Typer, error: BaseException) -> None:
+    @app.command()
+    def fail(*, json: bool = False) -> None:
+        raise error
+
+
+ERROR = OptionRangeError("seed", "-1", "at least 0")
+
+
+def test_an_error_is_json_for_a_program_and_a_line_for_a_person(
+    failing: typer.Typer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_command(failing, ERROR)
+    assert program.run(["--json"]) == 4
+    printed, noted = capsys.readouterr()
+    assert printed == (
+        '{"error": {"type": "OptionRangeError", "status": 110, '
+        '"message": "seed is -1, expected at least 0"}}\n'
+    )
+    assert noted == "error: seed is -1, expected at least 0\n"
+    assert program.run([]) == 4
+    assert capsys.readouterr() == ("", noted)
+
+
+def test_an_interrupt_is_130(failing: typer.Typer, capsys: pytest.CaptureFixture[str]) -> None:
+    add_command(failing, KeyboardInterrupt())
+    assert program.run([]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
+
+
+def test_our_own_mistake_is_7_and_shows_where(
+    failing: typer.Typer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_command(failing, ZeroDivisionError("one by none"))
+    assert program.run([]) == 7
+    printed, noted = capsys.readouterr()
+    assert printed == ""
+    assert "Traceback" in noted
+    assert "one by none" in noted
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("nonsense",), ("--nonsense",), ("verify", "--nonsense"), ("verify", "-t", "none")],
+)
+def test_misuse_is_2_and_explained_on_stderr(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.run(list(arguments)) == 2
+    printed, noted = capsys.readouterr()
+    assert printed == ""
+    assert "Usage: sslm" in noted
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("verify", "--help"), ("eval", "--help")])
+def test_help_is_an_answer(sslm_command: Commands, arguments: tuple[str, ...]) -> None:
+    assert sslm_command.text(*arguments).startswith("Usage: sslm")
+
+
+def test_a_reader_who_has_seen_enough_is_no_failure(stories: Path) -> None:
+    process = start("inspect", stories)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    noted = process.stderr.read()
+    assert process.wait(timeout=60) == 0
+    assert noted == ""
+    process.stderr.close()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    probe = f"""
+import sys
+sys.argv = ["sslm", "verify", "--help"]
+try:
+    {PROGRAM}
+except SystemExit:
+    pass
+heavy = {{"numpy", "tokenizers", "jinja2", "gguf", "mpmath"}} & set(sys.modules)
+print(sorted(heavy), file=sys.stderr)
+"""
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        check=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
+        timeout=60,
+    )
+    assert done.stderr == "[]\n"

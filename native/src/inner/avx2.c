@@ -15,6 +15,8 @@ ALWAYS_INLINE __m256i load(const void *from)
 /* Column groups of four after which 32-bit sums are full: each takes two products, of which 512 fit. */
 #define GROUPS_OF_INT32 256
 
+#define PREFETCH_BYTES 2048
+
 /* Sums of neighbours: eight 32-bit parts of four rows become four 64-bit sums. */
 ALWAYS_INLINE __m256i add_pairs(__m256i parts)
 {
@@ -55,6 +57,8 @@ ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const i
             for (int j = 0; j < 4; j++) parts[i][j] = _mm256_setzero_si256();
         for (int32_t group = start; group < end; group++) {
             const int8_t *weights = panel + 64 * (size_t)group;
+            /* The hardware's own prefetching stops at each page of memory. */
+            if (row_count == 1) _mm_prefetch((const char *)weights + PREFETCH_BYTES, _MM_HINT_T0);
             __m256i w[4];
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++)

@@ -47,6 +47,21 @@ def test_a_cause_states_itself(kind: type[SslmError]) -> None:
     assert sum(issubclass(kind, family) for family in FAMILIES) == 1
 
 
+def test_the_first_digit_of_a_number_is_its_family() -> None:
+    digits = {
+        base.ArgumentError: "1",
+        base.ArtifactError: "2",
+        base.StateError: "3",
+        base.ResourceError: "4",
+        base.NumericError: "5",
+        base.NetworkError: "7",
+    }
+    assert set(digits) == set(FAMILIES)
+    for kind in CAUSES:
+        family = next(family for family in FAMILIES if issubclass(kind, family))
+        assert str(int(kind.status))[0] == digits[family], kind
+
+
 def test_exit_codes_cover_every_family() -> None:
     from sslm.cli.exit_codes import FAMILIES as CODES
     from sslm.cli.exit_codes import exit_code

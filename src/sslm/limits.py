@@ -20,8 +20,8 @@ HEAD_COUNT_MAX: Final = 1024
 HEAD_DIM_MAX: Final = 256
 """Width of one head: a query plane times a key stays in 32 bits."""
 
-LINEAR_COLUMNS_MAX: Final = 1 << 17
-"""Inputs of one linear op: both byte-plane sums of int8 weights stay in 32 bits up to 132,104."""
+LINEAR_COLUMNS_MAX: Final = 1 << 16
+"""Inputs of one linear op: the exact sum times a 24-bit mantissa stays below 2**62."""
 
 ROPE_FACTOR_MAX: Final = 1 << 16
 """Stretch of positions, a ratio. Far beyond any published one; keeps angles well conditioned."""

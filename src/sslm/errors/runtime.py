@@ -77,3 +77,12 @@ class MemoryBudgetError(ResourceError):
     what: str
     needed_bytes: int
     limit_bytes: int
+
+
+class MemoryRefusedError(ResourceError):
+    """The system has no memory for what was asked; nothing was kept."""
+
+    status = Status.MEMORY_REFUSED
+    message = "the system refuses {size_bytes} bytes for {what}; ask for a smaller context"
+    what: str
+    size_bytes: int

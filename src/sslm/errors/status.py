@@ -8,8 +8,8 @@ class Status(IntEnum):
     """What happened, as one number for the C ABI, JSON output and logs.
 
     Append only: a shipped number is never reused, renumbered or given a second meaning.
-    1xx argument, 2xx artifact or other file, 3xx state, 4xx resource, 5xx numeric, 6xx schema,
-    7xx network, 9xx our own defect.
+    The first digit is the family: 1 argument, 2 artifact or other file, 3 state, 4 resource,
+    5 numeric, 6 schema, 7 network, 9 our own defect.
     """
 
     OK = 0
@@ -24,7 +24,6 @@ class Status(IntEnum):
     TOKEN_ID_RANGE = 108
     CONTEXT_LENGTH = 109
     OPTION_RANGE = 110
-    OPTION_UNKNOWN = 111
     NO_CHAT_TEMPLATE = 112
 
     UNKNOWN_MODEL = 120
@@ -46,6 +45,9 @@ class Status(IntEnum):
     SOURCE_FILE_MISMATCH = 160
     OUTPUT_EXISTS = 161
     OUTPUT_IS_FOLDER = 162
+    EVALUATION_WINDOW = 163
+    SOURCE_MISMATCH = 164
+    TEXT_TOO_SHORT = 165
 
     TRUNCATED_FILE = 200
     FIELD_TOO_LARGE = 201
@@ -120,9 +122,6 @@ class Status(IntEnum):
     ROPE_SCALING_UNSUPPORTED = 294
     ATTENTION_WIDTH = 295
     HYPERPARAMETER_UNSUPPORTED = 296
-    EVALUATION_WINDOW = 297
-    SOURCE_MISMATCH = 298
-    TEXT_TOO_SHORT = 299
 
     OBJECT_CLOSED = 300
     SEQUENCE_BUSY = 301
@@ -133,6 +132,7 @@ class Status(IntEnum):
 
     KV_POOL_EXHAUSTED = 400
     MEMORY_BUDGET = 401
+    MEMORY_REFUSED = 402
 
     CACHE_BUSY = 420
 

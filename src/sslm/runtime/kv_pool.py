@@ -2,7 +2,7 @@
 
 import mmap
 
-from sslm.errors.runtime import KvPoolExhaustedError, OptionRangeError
+from sslm.errors.runtime import KvPoolExhaustedError, MemoryRefusedError, OptionRangeError
 from sslm.program.states import PAGE_TOKENS, StateLayout
 
 
@@ -26,6 +26,7 @@ class KvPool:
 
     Raises:
         OptionRangeError: If the count or the memory's size is wrong.
+        MemoryRefusedError: If the system has no memory for it.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class KvPool:
         self.page_count = page_count
         if memory is None:
             # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
-            memory = memoryview(mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE)))
+            memory = _map(max(size_bytes, mmap.PAGESIZE))
         self.memory = memory
         self._free = list(range(page_count - 1, -1, -1))
 
@@ -61,4 +62,13 @@ class KvPool:
 
     def give_back(self, pages: list[int]) -> None:
         """Return pages that were taken."""
+        if not set(pages).isdisjoint(self._free):
+            raise AssertionError("pages are given back once")
         self._free.extend(reversed(pages))
+
+
+def _map(size_bytes: int) -> memoryview:
+    try:
+        return memoryview(mmap.mmap(-1, size_bytes))
+    except (OSError, OverflowError, ValueError) as error:
+        raise MemoryRefusedError("sequence states", size_bytes) from error

@@ -132,7 +132,7 @@ def tiny_tensors() -> dict[str, Tensor]:
         int32_tensor("embed.mantissas", [0, 1, 2, 3, (1 << 24) - 1], exponent=31),
         int32_tensor("final_norm", [-(1 << 23), 0, 1, 2, 3, 1 << 23], exponent=-3),
         panel_tensor("layers.0.gate_proj", 17, 8),
-        int32_tensor("layers.0.o_proj.bias", [-(1 << 31), (1 << 31) - 1]),
+        int32_tensor("layers.0.o_proj.bias", [1 - (1 << 31), (1 << 31) - 1]),
         Tensor(
             name="rope.cos",
             encoding=Encoding.INT32,

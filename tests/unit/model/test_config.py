@@ -102,7 +102,7 @@ def test_limits_themselves_are_accepted() -> None:
         hidden_size=limits.HIDDEN_SIZE_MAX,
         intermediate_size=limits.LINEAR_COLUMNS_MAX,
         num_hidden_layers=limits.LAYER_COUNT_MAX,
-        num_attention_heads=512,
+        num_attention_heads=256,
         head_dim=limits.HEAD_DIM_MAX,
         rotary_dim=limits.HEAD_DIM_MAX,
         max_position_embeddings=limits.CONTEXT_TOKENS_MAX,

@@ -297,7 +297,7 @@ def _print_row(row: Row, *, is_first: bool) -> None:
 
 
 def _print_tampering(rows: list[TamperRow]) -> None:
-    print(f"\n{'one weight code changed by 1':<30} {'places':>6} {'by values':>9} {'by digest':>9}")
+    print(f"\n{'one weight code changed':<30} {'places':>6} {'by values':>9} {'by digest':>9}")
     for row in rows:
         print(f"{row.model:<30} {row.places:>6} {row.by_values:>9} {row.by_weight_digest:>9}")
         for line in row.missed:

@@ -11,6 +11,7 @@ from tests.tampering import (
     nudge_weight,
     random_place,
     readers_of,
+    replace_weight,
     was_computed,
 )
 
@@ -64,17 +65,21 @@ def detect_changes(folder: Path, models: Sequence[Path], *, flips: int) -> list[
 
 
 def detect(path: Path, folder: Path, *, flips: int) -> TamperRow:
-    """Change *flips* weight codes of one artifact, spread over its segments."""
+    """Change *flips* weight codes of one artifact, spread over its segments.
+
+    Every other change is the least there is, the others the largest.
+    """
     file = path.read_bytes()
     with read_artifact(path) as artifact:
         program = build_program(artifact)
     random = Random(path.stem)
     found = {True: 0, False: 0}
     missed: list[str] = []
-    for _ in range(flips):
+    for index in range(flips):
         tensor, row, column = random_place(file, program, random)
         changed = folder / "changed.sslm"
-        changed.write_bytes(nudge_weight(file, tensor, row=row, column=column))
+        change = replace_weight if index % 2 else nudge_weight
+        changed.write_bytes(change(file, tensor, row=row, column=column))
         with Model(changed) as model:
             difference = model.verify().first_difference
         if named_segment(difference) in readers_of(program, tensor):

@@ -1,6 +1,7 @@
 """Changing a weight of a finished artifact and sealing it again, as somebody with intent would."""
 
 import re
+from collections.abc import Callable
 from random import Random
 
 from sslm.formats.sslm_container import SectionType, read_container
@@ -17,10 +18,21 @@ def nudge_weight(file: bytes, tensor: str, *, row: int, column: int) -> bytes:
 
     The new code is one that the loader accepts.
     """
-    offset = _code_offset(file, tensor, row=row, column=column)
+    return _changed(file, tensor, (row, column), lambda code: code + (-1 if code > 0 else 1))
+
+
+def replace_weight(file: bytes, tensor: str, *, row: int, column: int) -> bytes:
+    """Change one weight code by as much as there can be, and compute the hash anew."""
+    return _changed(file, tensor, (row, column), lambda code: -CODE_MAX if code > 0 else CODE_MAX)
+
+
+def _changed(
+    file: bytes, tensor: str, place: tuple[int, int], change: Callable[[int], int]
+) -> bytes:
+    offset = _code_offset(file, tensor, row=place[0], column=place[1])
     changed = bytearray(file)
     code = changed[offset] - 256 * (changed[offset] > CODE_MAX)
-    changed[offset] = (code - 1 if code == CODE_MAX else code + 1) & 0xFF
+    changed[offset] = change(code) & 0xFF
     return reseal(bytes(changed))
 
 

@@ -1,5 +1,6 @@
 """Whoever changes one weight of an artifact and seals it again is found out, to the segment."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -11,9 +12,19 @@ from sslm.engine.runner import build_program
 from sslm.errors.artifact import SslmIntegrityError
 from sslm.program.program import Program
 from tests.converted import stories_artifact
-from tests.tampering import named_segment, nudge_weight, random_place, readers_of, was_computed
+from tests.tampering import (
+    named_segment,
+    nudge_weight,
+    random_place,
+    readers_of,
+    replace_weight,
+    was_computed,
+)
 
 PLACES = 40
+
+
+Change = Callable[..., bytes]
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +67,16 @@ def test_one_byte_is_changed_besides_the_seal(original: bytes, tmp_path: Path) -
     assert len([index for index in changed if not 32 <= index < 64]) == 1
 
 
+@pytest.mark.parametrize("change", [nudge_weight, replace_weight])
 def test_every_change_is_found_and_its_segment_named(
-    original: bytes, program: Program, tmp_path: Path
+    original: bytes, program: Program, tmp_path: Path, change: Change
 ) -> None:
-    """One code by one, in places spread over the segments."""
+    """One code, by the least or the most there is, in places spread over the segments."""
     random = Random(2)
     found: list[str | None] = []
     for _ in range(PLACES):
         tensor, row, column = random_place(original, program, random)
-        changed = nudge_weight(original, tensor, row=row, column=column)
+        changed = change(original, tensor, row=row, column=column)
         found.append(first_difference(changed, tmp_path))
         assert named_segment(found[-1]) in readers_of(program, tensor), (tensor, row, column)
     assert any(was_computed(difference) for difference in found)

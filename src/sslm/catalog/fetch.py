@@ -209,7 +209,7 @@ def _largest(folder: Path, at_most: int) -> int:
     for parent, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
-                largest = max(largest, (Path(parent) / name).lstat().st_size)
+                largest = max(largest, Path(parent, name).lstat().st_size)
     return min(largest, at_most)
 
 

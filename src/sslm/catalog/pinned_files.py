@@ -1,4 +1,4 @@
-"""Comparing files with the size and hash that they must have."""
+"""Files of which every byte is known: size, hash, comparison."""
 
 import hashlib
 from collections.abc import Callable

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from sslm.cli.blas import use_one_blas_thread
 from sslm.cli.exit_codes import DIFFERENT
 from sslm.cli.options import (
     DEFAULT_MODEL,
@@ -49,6 +50,7 @@ def prove_command(
     """Continue a prompt in many ways and compare them; return the exit code."""
     from sslm.engine.prove import prove
 
+    use_one_blas_thread()
     with open_model(
         model, threads="1", cache_dir=cache_dir, offline=offline, no_progress=no_progress
     ) as opened:

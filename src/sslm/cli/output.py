@@ -49,7 +49,7 @@ def note(text: str) -> None:
 def print_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
 ) -> None:
-    """Write a table to stdout: drawn where that is a terminal, else columns of plain text.
+    """Write a table to stdout: fitted to it where that is a terminal, else one line a row.
 
     Args:
         head: Names of the columns.
@@ -57,9 +57,9 @@ def print_table(
         right: Names of the columns that are aligned to the right.
     """
     if sys.stdout.isatty():
-        table = Table()
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for name in head:
-            table.add_column(name, justify="right" if name in right else "left", no_wrap=True)
+            table.add_column(name, justify="right" if name in right else "left", overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         Console().print(table)

@@ -5,7 +5,6 @@ import sys
 import traceback
 from typing import Final
 
-import click
 import typer
 
 from sslm.cli import (
@@ -52,6 +51,12 @@ for _module in COMMANDS:
     _module.register(app)
 
 
+# Some releases of typer carry a click of their own, so its base class is found through typer.
+_UsageProblem: Final = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+
 def main() -> None:
     """Run the command line and exit with a code of API: 0, or that of the error's family."""
     sys.exit(run(sys.argv[1:]))
@@ -70,18 +75,18 @@ def run(arguments: list[str]) -> int:
 
 def _explain(error: BaseException, *, is_json: bool) -> int:
     """Say what went wrong, where a person or a program will look; return the exit code."""
+    if isinstance(error, _UsageProblem):
+        error.show()  # type: ignore[attr-defined]
+        return USAGE
     match error:
         case SslmError():
             if is_json:
                 print_json(error_facts(error))
             note(f"error: {error}")
             code = exit_code(error)
-        case click.exceptions.Exit():
+        case typer.Exit():
             code = error.exit_code
-        case click.ClickException():
-            error.show()
-            code = USAGE
-        case KeyboardInterrupt() | click.exceptions.Abort():
+        case KeyboardInterrupt() | typer.Abort():
             note("interrupted")
             code = INTERRUPTED
         case BrokenPipeError():

@@ -30,6 +30,20 @@ if TYPE_CHECKING:
     from sslm.convert.evaluate import Evaluation
 
 
+SourceOption = Annotated[
+    Path, typer.Option("--source", metavar="FILE.gguf", help="What MODEL was converted from.")
+]
+TextOption = Annotated[Path, typer.Option("--text", metavar="FILE", help="UTF-8 text to predict.")]
+ContextOption = Annotated[int, typer.Option("--context", metavar="N", help="Tokens of one window.")]
+StrideOption = Annotated[
+    int, typer.Option("--stride", metavar="N", help="Tokens from one window to the next.")
+]
+LimitTokensOption = Annotated[
+    int | None,
+    typer.Option("--limit-tokens", metavar="N", min=2, help="Read only so much of the text."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     app.command("eval")(evaluate)
@@ -37,22 +51,12 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     *,
-    source: Annotated[
-        Path,
-        typer.Option("--source", metavar="FILE.gguf", help="What MODEL was converted from."),
-    ],
-    text: Annotated[Path, typer.Option("--text", metavar="FILE", help="UTF-8 text to predict.")],
+    source: SourceOption,
+    text: TextOption,
     model: ModelArgument = DEFAULT_MODEL,
-    context: Annotated[
-        int, typer.Option("--context", metavar="N", help="Tokens of one window.")
-    ] = 512,
-    stride: Annotated[
-        int, typer.Option("--stride", metavar="N", help="Tokens from one window to the next.")
-    ] = 512,
-    limit_tokens: Annotated[
-        int | None,
-        typer.Option("--limit-tokens", metavar="N", min=2, help="Read only so much of the text."),
-    ] = None,
+    context: ContextOption = 512,
+    stride: StrideOption = 512,
+    limit_tokens: LimitTokensOption = None,
     any_source: Annotated[
         bool, typer.Option("--any-source", help="Compare with a file that MODEL is not made from.")
     ] = False,

@@ -102,12 +102,12 @@ def test_misuse_is_2_and_explained_on_stderr(
     assert program.run(list(arguments)) == 2
     printed, noted = capsys.readouterr()
     assert printed == ""
-    assert "Usage: sslm" in noted
+    assert "Usage: " in noted
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("verify", "--help"), ("eval", "--help")])
 def test_help_is_an_answer(sslm_command: Commands, arguments: tuple[str, ...]) -> None:
-    assert sslm_command.text(*arguments).startswith("Usage: sslm")
+    assert sslm_command.text(*arguments).startswith("Usage: ")
 
 
 def test_a_reader_who_has_seen_enough_is_no_failure(stories: Path) -> None:

@@ -27,6 +27,7 @@ def calibrate(
     weights: IntegerWeights,
     texts: Sequence[Sequence[int]],
     on_progress: Callable[[int], None],
+    first: FractionBits | None = None,
 ) -> FractionBits:
     """Return fraction bits at which no calibration value comes near the ends of int32.
 
@@ -37,25 +38,46 @@ def calibrate(
         weights: The model.
         texts: Token ids, at least one text of at least one id.
         on_progress: Called with the count of finished runs.
+        first: Bits to begin with, or None.
 
     Raises:
         CalibrationError: If the bits do not settle, or if values are too large for any.
         AccumulatorBoundError: If an op cannot prove its sums at bits that were tried.
     """
-    layer = LayerFractionBits(**dict.fromkeys(_SITES, _FIRST_BITS))
-    count = weights.config.num_hidden_layers
-    bits = FractionBits(residual=_FIRST_BITS, layers=(layer,) * count)
+    bits = first or _first_bits(weights)
     for round_index in range(_ROUND_COUNT_MAX):
-        largest = _Largest()
-        run_texts(weights, bits, texts, largest)
-        suggested = _suggest(bits, largest.values, residual_bits_max(weights.config))
+        suggested, largest = _round(weights, bits, texts)
         on_progress(round_index + 1)
         if suggested == bits:
-            if max(largest.values.values()) >= 1 << MAGNITUDE_BITS:
+            if largest >= 1 << MAGNITUDE_BITS:
                 raise CalibrationError(round_index + 1)
             return bits
         bits = suggested
     raise CalibrationError(_ROUND_COUNT_MAX)
+
+
+def rough_bits(weights: IntegerWeights, texts: Sequence[Sequence[int]]) -> FractionBits:
+    """Return what one run suggests: enough to look at a model, and a start for :func:`calibrate`.
+
+    Raises:
+        AccumulatorBoundError: If an op cannot prove its sums at the bits that are tried.
+    """
+    return _round(weights, _first_bits(weights), texts)[0]
+
+
+def _first_bits(weights: IntegerWeights) -> FractionBits:
+    layer = LayerFractionBits(**dict.fromkeys(_SITES, _FIRST_BITS))
+    return FractionBits(residual=_FIRST_BITS, layers=(layer,) * weights.config.num_hidden_layers)
+
+
+def _round(
+    weights: IntegerWeights, bits: FractionBits, texts: Sequence[Sequence[int]]
+) -> tuple[FractionBits, int]:
+    """Run the texts once; return what suits them, and the largest magnitude at *bits*."""
+    largest = _Largest()
+    run_texts(weights, bits, texts, largest)
+    suggested = _suggest(bits, largest.values, residual_bits_max(weights.config))
+    return suggested, max(largest.values.values())
 
 
 class _Largest(Watcher):

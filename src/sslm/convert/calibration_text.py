@@ -14,8 +14,12 @@ CALIBRATION_TEXTS: Final = (
     "H2O boils at 100 °C; E = mc². See table 7, rows 12-19, and https://example.org/a?b=c&d=42.",
     "Der Zug hält nur bei Bedarf. Où est la bibliothèque ? ¿Cuánto cuesta? Привет, мир! "
     "今日は良い天気ですね。 你好,世界。 مرحبا بالعالم 🙂\n\n\n\n\t\tEnd of list.",
+    "The old road climbed slowly through the pines,\r\nand nobody spoke.  `Are we lost?' said "
+    "the girl at last.\r\n\r\n  `We are not lost,' her uncle replied, `but the map\r\nis.'  He "
+    "laughed, sat down on a stone, and unfolded it once\r\nmore; then he turned it upside down."
+    "\r\n\r\n  She looked at the sky, which was growing dark, and thought of supper.\r\n",
 )
-"""Prose, a program, numbers, other scripts: each is run as a sequence of its own."""
+"""Prose, a program, numbers, other scripts, old line ends: each is a sequence of its own."""
 
 GOLDEN_PROMPTS: Final = ("The capital of France is", "Once upon a time, there was a")
 """Continued by golden runs."""

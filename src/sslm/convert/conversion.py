@@ -17,10 +17,12 @@ from sslm.artifact import (
     write_artifact,
 )
 from sslm.backends.native import NativeBackend
-from sslm.convert.balance import measure_balance
-from sslm.convert.calibrate import calibrate
+from sslm.convert.balance import balance_for
+from sslm.convert.calibrate import calibrate, rough_bits
 from sslm.convert.calibration_text import CALIBRATION_TEXTS
+from sslm.convert.correlations import Correlations
 from sslm.convert.golden_runs import record_golden
+from sslm.convert.inputs import watch_inputs
 from sslm.convert.integer_weights import IntegerWeights, read_integer_weights
 from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
@@ -34,7 +36,7 @@ from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 
 WEIGHT_FORMATS: Final = ("int8",)
-_CALIBRATION_TOKENS_MAX: Final = 64
+_CALIBRATION_TOKENS_MAX: Final = 128
 _CALIBRATION_ROUNDS: Final = 2
 _READ_SIZE_BYTES: Final = 1 << 20
 
@@ -115,22 +117,27 @@ def convert_gguf(
 def _quantize(
     model: GgufModelSource, tokenizer: Tokenizer, on_progress: Progress
 ) -> tuple[IntegerWeights, FractionBits]:
-    """Round the weights twice: as they are, to see how large inputs get, and then balanced."""
+    """Round the weights twice: as they are, to see their inputs, and then against those."""
     texts = _calibration_ids(tokenizer, model.config.max_position_embeddings)
 
-    def calibrated(weights: IntegerWeights, step: str) -> FractionBits:
-        return calibrate(
-            weights,
-            texts,
-            lambda done: on_progress(step, done, max(done, _CALIBRATION_ROUNDS)),
-        )
-
-    plain = read_integer_weights(model, lambda done, total: on_progress("measure", done, total))
-    balance = measure_balance(plain, calibrated(plain, "run plain"), texts)
+    plain = read_integer_weights(model, lambda done, total: on_progress("read", done, total))
+    on_progress("run", 0, 2)
+    bits = rough_bits(plain, texts)
+    on_progress("run", 1, 2)
+    inputs = watch_inputs(plain, bits, texts)
+    on_progress("run", 2, 2)
+    balance = balance_for(model.config, inputs)
+    head = "embed" if model.config.tie_word_embeddings else "lm_head"
     weights = read_integer_weights(
-        model, lambda done, total: on_progress("quantize", done, total), balance.apply
+        model,
+        lambda done, total: on_progress("quantize", done, total),
+        balance.apply,
+        Correlations(inputs, balance, head).of,
     )
-    return weights, calibrated(weights, "calibrate")
+    rounds = _CALIBRATION_ROUNDS
+    return weights, calibrate(
+        weights, texts, lambda done: on_progress("calibrate", done, max(done, rounds)), bits
+    )
 
 
 def _scratch_folder(path: Path) -> "tempfile.TemporaryDirectory[str]":

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from sslm.convert.flips import Float64Array
 from sslm.convert.quantize import (
     GAIN_BITS,
     MANTISSA_BITS,
-    Float64Array,
     Mantissas,
     pack_panels,
     quantize_rows,
@@ -119,6 +119,7 @@ def read_integer_weights(
     source: GgufModelSource,
     on_progress: Callable[[int, int], None],
     transform: Callable[[str, Float64Array], Float64Array] = lambda name, weight: weight,
+    correlations: Callable[[str], Float64Array | None] = lambda name: None,
 ) -> IntegerWeights:
     """Quantize every weight of a source.
 
@@ -126,13 +127,18 @@ def read_integer_weights(
         source: The model.
         on_progress: Called with weights done and in all.
         transform: Applied to each weight, by canonical name, before it is rounded.
+        correlations: Of the inputs of a matrix, by canonical name, to round it against.
     """
     reader = _Reader(source.config)
     shapes = weight_shapes(source.config)
     total = sum(math.prod(shape) for shape in shapes.values())
     done = 0
     for name, shape in shapes.items():
-        reader.add(name, transform(name, source.tensor(name).astype(np.float64)))
+        weight = transform(name, source.tensor(name).astype(np.float64))
+        if weight.ndim == 2:
+            reader.add_matrix(name, weight, correlations(name))
+        else:
+            reader.add_vector(name, weight)
         done += math.prod(shape)
         on_progress(done, total)
     return reader.finish()
@@ -149,25 +155,29 @@ class _Reader:
         self._head_scales: Mantissas | None = None
         self._rope_factors: list[float] | None = None
 
-    def add(self, name: str, weight: Float64Array) -> None:
-        """Round one weight, or keep it for what is computed from it."""
-        fold = LOG2_E / math.sqrt(self._config.head_dim) if ".q_proj" in name else 1.0
-        if weight.ndim == 2:
-            self._add_matrix(name, weight, fold)
-        elif name == "rope_factors":
-            self._rope_factors = weight.tolist()
-        elif name.endswith(".bias"):
-            self._biases[name] = weight * fold
-        else:
-            self._gains[name] = to_mantissas(weight * math.sqrt(len(weight)), GAIN_BITS)
-
-    def _add_matrix(self, name: str, weight: Float64Array, fold: float) -> None:
-        codes, scales = quantize_rows(weight)
-        row_scales = to_mantissas(scales * fold, MANTISSA_BITS)
+    def add_matrix(
+        self, name: str, weight: Float64Array, correlations: Float64Array | None
+    ) -> None:
+        """Round a matrix; the output projection also gets scales of its own."""
+        codes, scales = quantize_rows(weight, correlations)
+        row_scales = to_mantissas(scales * self._fold(name), MANTISSA_BITS)
         rows, columns = weight.shape
         self._matrices[name] = Matrix((rows, columns), pack_panels(codes), row_scales)
         if name == ("embed" if self._config.tie_word_embeddings else "lm_head"):
             self._head_scales = to_mantissas(scales, MANTISSA_BITS)
+
+    def add_vector(self, name: str, weight: Float64Array) -> None:
+        """Round a gain, or keep what something else is computed from."""
+        if name == "rope_factors":
+            self._rope_factors = weight.tolist()
+        elif name.endswith(".bias"):
+            self._biases[name] = weight * self._fold(name)
+        else:
+            self._gains[name] = to_mantissas(weight * math.sqrt(len(weight)), GAIN_BITS)
+
+    def _fold(self, name: str) -> float:
+        """Return the factor that attention expects in its queries."""
+        return LOG2_E / math.sqrt(self._config.head_dim) if ".q_proj" in name else 1.0
 
     def finish(self) -> IntegerWeights:
         """Return all weights with the rotary tables."""

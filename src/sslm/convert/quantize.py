@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from sslm.convert.flips import Float64Array, flip_codes
 from sslm.numerics.rounding import rshift_round
 from sslm.program.tensors import PANEL_COLUMNS, PANEL_ROWS, padded
 
 Float32Array = npt.NDArray[np.float32]
-Float64Array = npt.NDArray[np.float64]
 Int32Array = npt.NDArray[np.int32]
 Int8Array = npt.NDArray[np.int8]
 
@@ -41,11 +41,14 @@ class Mantissas:
         return Mantissas(values.astype(np.int32), exponent)
 
 
-def quantize_rows(weights: Float32Array | Float64Array) -> tuple[Int8Array, Float64Array]:
+def quantize_rows(
+    weights: Float32Array | Float64Array, correlations: Float64Array | None = None
+) -> tuple[Int8Array, Float64Array]:
     """Round each row to codes -127 … 127 of its own scale.
 
     Args:
         weights: float32 or float64 [out_features, in_features], finite.
+        correlations: Of the inputs, to let the errors of a row cancel; None rounds to nearest.
 
     Returns:
         Codes int8 of the same shape and scales float64 [out_features], so that
@@ -54,7 +57,11 @@ def quantize_rows(weights: Float32Array | Float64Array) -> tuple[Int8Array, Floa
     rows = weights.astype(np.float64)
     scales = np.abs(rows).max(axis=1) / WEIGHT_CODE_MAX
     divisors = np.where(scales > 0, scales, 1.0)
-    return np.rint(rows / divisors[:, None]).astype(np.int8), scales
+    rows /= divisors[:, None]
+    codes = np.rint(rows)
+    if correlations is not None:
+        flip_codes(codes, rows, correlations)
+    return codes.astype(np.int8), scales
 
 
 def to_mantissas(values: Float64Array, bits: int) -> Mantissas:

@@ -20,6 +20,8 @@ def run_texts(
     bits: FractionBits,
     texts: Sequence[Sequence[int]],
     watcher: Watcher,
+    *,
+    has_all_logits: bool = False,
 ) -> None:
     """Run every text as a sequence of its own on the reference backend.
 
@@ -28,15 +30,15 @@ def run_texts(
         bits: Its fraction bits.
         texts: Token ids, at least one each.
         watcher: Sees what the runs compute.
+        has_all_logits: Whether every position goes through the head, and not only the last chunk.
     """
     tensors = weights.tensors(bits)
     program = build_llama(weights.config, bits, tensors)
     plan = ReferencePlan(program, tensors, watcher)
     for ids in texts:
-        options = SequenceOptions(context_tokens=len(ids))
+        options = SequenceOptions(context_tokens=len(ids), has_all_logits=has_all_logits)
         pool = KvPool(program.state_layout, page_count_for(len(ids)))
         with TokenSequence(program, pool, bytes(32), options) as sequence:
             sequence.push(ids)
-            # The head follows the last chunk, unwatched: logits are exact at any width.
             while sequence.pending_count:
                 advance(plan, [sequence], budget_segments=1 << 30, row_count_max=1 << 30)

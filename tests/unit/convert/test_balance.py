@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sslm.convert.balance import Balance, measure_balance
+from sslm.convert.balance import Balance, balance_for
 from sslm.convert.calibrate import calibrate
 from sslm.convert.float_reference import FloatReference
+from sslm.convert.inputs import watch_inputs
 from sslm.convert.integer_weights import read_integer_weights
 from sslm.convert.source import GgufModelSource
 from sslm.model.config import ModelConfig
@@ -53,7 +54,8 @@ def source(tmp_path: Path) -> GgufModelSource:
 
 def measured(source: GgufModelSource) -> Balance:
     weights = read_integer_weights(source, lambda done, total: None)
-    return measure_balance(weights, calibrate(weights, [IDS], lambda done: None), [IDS])
+    bits = calibrate(weights, [IDS], lambda done: None)
+    return balance_for(source.config, watch_inputs(weights, bits, [IDS]))
 
 
 def test_the_balanced_model_computes_the_same(source: GgufModelSource) -> None:

@@ -202,7 +202,7 @@ class ReferencePlan:
         rows.put(op.target, total, ops.SaturationSite.RESIDUAL)
 
     def _logits(self, op: ops.Logits, rows: Rows) -> None:
-        codes, _ = rows.codes(op.source)
+        codes, _ = rows.multiply(op)
         weights = panel_rows(self._tensor(op.matrix.name), op.first_row, op.last_row)
         mantissas = self._values(op.matrix.mantissas)[op.first_row : op.last_row]
         for span, start in zip(rows.spans, rows.starts, strict=False):

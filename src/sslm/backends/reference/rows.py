@@ -7,7 +7,7 @@ import numpy as np
 from sslm.backends.reference.sequence_states import SpanStates
 from sslm.numerics.rounding import Int64Array, saturate
 from sslm.program.buffers import Buffer
-from sslm.program.ops import Linear, SaturationSite
+from sslm.program.ops import Linear, Logits, SaturationSite
 from sslm.program.plan import Span
 from sslm.program.program import Program
 
@@ -18,7 +18,7 @@ class Watcher:
     def stored(self, segment_index: int, buffer: Buffer, values: Int64Array) -> None:
         """See int64 [rows, width] of a saturating op before they are clamped."""
 
-    def multiplied(self, op: Linear, codes: Int64Array, exponents: Int64Array) -> None:
+    def multiplied(self, op: Linear | Logits, codes: Int64Array, exponents: Int64Array) -> None:
         """See the input of a matrix: codes int64 [rows, in_features], exponents int64 [rows]."""
 
 
@@ -72,7 +72,7 @@ class Rows:
         """Return codes [rows, width] and exponents [rows] of a codes buffer."""
         return self._codes[buffer.name]
 
-    def multiply(self, op: Linear) -> tuple[Int64Array, Int64Array]:
+    def multiply(self, op: Linear | Logits) -> tuple[Int64Array, Int64Array]:
         """Return the codes and exponents that a matrix multiplies."""
         codes, exponents = self.codes(op.source)
         self._watcher.multiplied(op, codes, exponents)

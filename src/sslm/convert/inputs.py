@@ -1,0 +1,83 @@
+"""What each matrix of a model is multiplied with, on the calibration texts."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sslm.convert.flips import Float64Array
+from sslm.convert.integer_weights import IntegerWeights
+from sslm.convert.text_runs import Watcher, run_texts
+from sslm.model.fraction_bits import FractionBits
+from sslm.numerics.rounding import Int64Array
+from sslm.program.ops import Linear, Logits
+
+Site = tuple[int, str]
+"""Layer and input, or -1 and ``head``."""
+
+_INPUT_OF: Final = {
+    "q_proj": "attention",
+    "k_proj": "attention",
+    "v_proj": "attention",
+    "o_proj": "mixed",
+    "gate_proj": "mlp",
+    "up_proj": "mlp",
+    "down_proj": "gated",
+}
+"""Which input a projection multiplies; several share one."""
+
+
+def site_of(name: str, head: str) -> Site | None:
+    """Return the input of a matrix, by canonical name; None if it multiplies nothing.
+
+    Args:
+        name: Of any weight.
+        head: The matrix that is the output projection.
+    """
+    if name == head:
+        return -1, "head"
+    prefix, _, local = name.rpartition(".")
+    return (int(prefix.split(".")[1]), _INPUT_OF[local]) if local in _INPUT_OF else None
+
+
+class Inputs(Watcher):
+    """Rows of every input, as they are multiplied: codes int16 and exponents."""
+
+    def __init__(self, head: str) -> None:
+        self._head = head
+        self._codes: dict[Site, list[npt.NDArray[np.int16]]] = {}
+        self._exponents: dict[Site, list[Int64Array]] = {}
+
+    def multiplied(self, op: Linear | Logits, codes: Int64Array, exponents: Int64Array) -> None:
+        """Keep the rows; inputs that are shared, or seen by several head blocks, count once."""
+        if op.matrix.name.endswith(("k_proj", "v_proj", "up_proj")):
+            return
+        if isinstance(op, Logits) and op.first_row > 0:
+            return
+        site = site_of(op.matrix.name, self._head)
+        if site is None:
+            raise AssertionError(f"{op.matrix.name} multiplies an input")
+        self._codes.setdefault(site, []).append(codes.astype(np.int16))
+        self._exponents.setdefault(site, []).append(exponents)
+
+    def sites(self) -> list[Site]:
+        """Return every input that was seen."""
+        return list(self._codes)
+
+    def rows(self, site: Site) -> Float64Array:
+        """Return the rows of an input, up to a common factor: float64 [tokens, in_features]."""
+        codes = np.concatenate(self._codes[site]).astype(np.float64)
+        exponents = np.concatenate(self._exponents[site])
+        shifts = (exponents - exponents.max()).astype(np.int32)
+        rows: Float64Array = np.ldexp(codes, shifts[:, None])
+        return rows
+
+
+def watch_inputs(
+    weights: IntegerWeights, bits: FractionBits, texts: Sequence[Sequence[int]]
+) -> Inputs:
+    """Run the calibration texts and return what the matrices were multiplied with."""
+    inputs = Inputs("embed" if weights.config.tie_word_embeddings else "lm_head")
+    run_texts(weights, bits, texts, inputs, has_all_logits=True)
+    return inputs

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Ids
 from contextlib import contextmanager
 
 from sslm.artifact import Artifact
@@ -149,6 +150,7 @@ def run_greedy(
     prompt: list[int],
     *,
     max_tokens: int,
+    forced: Ids[int] | None = None,
     budget_segments: int = ALL_SEGMENTS,
     neighbours: tuple[Sequence, ...] = (),
     on_chunk: Callable[[Chunk], None] = lambda chunk: None,
@@ -160,6 +162,7 @@ def run_greedy(
         sequence: Fresh.
         prompt: At least one id.
         max_tokens: At least 1.
+        forced: What to go on with instead of the chosen ids, at least ``max_tokens - 1`` of them.
         budget_segments: Segments of one slice.
         neighbours: Sequences with tokens pending, advanced in the same runs until they are done.
         on_chunk: Called with each finished chunk of the sequence, whose results are still there.
@@ -175,4 +178,4 @@ def run_greedy(
             answer.append(sequence.selected)
             if len(answer) == max_tokens:
                 return answer
-            sequence.push(answer[-1:])
+            sequence.push([answer[-1] if forced is None else forced[len(answer) - 1]])

@@ -33,8 +33,22 @@ def segment_names(program: Program) -> list[str]:
     return [segment.name for segment in program.segments[: program.first_head_index]] + ["head"]
 
 
-def run_traced(runner: Runner, prompt: TokenIds[int], *, max_tokens: int) -> TracedRun:
-    """Continue a prompt by exactly *max_tokens* ids and digest every segment at every position."""
+def run_traced(
+    runner: Runner,
+    prompt: TokenIds[int],
+    *,
+    max_tokens: int,
+    forced: TokenIds[int] | None = None,
+) -> TracedRun:
+    """Continue a prompt by exactly *max_tokens* ids and digest every segment at every position.
+
+    Args:
+        runner: Of the model.
+        prompt: At least one id.
+        max_tokens: At least 1.
+        forced: Ids to go on with instead of the chosen ones, so that one other choice does not
+            make every later position another computation.
+    """
     program = runner.program
     count = program.first_head_index
     digests = [sha256() for _ in range(count + 1)]
@@ -59,7 +73,9 @@ def run_traced(runner: Runner, prompt: TokenIds[int], *, max_tokens: int) -> Tra
         is_traced=True,
     )
     with runner.sequence(options) as sequence:
-        token_ids = run_greedy(runner, sequence, list(prompt), max_tokens=max_tokens, on_chunk=keep)
+        token_ids = run_greedy(
+            runner, sequence, list(prompt), max_tokens=max_tokens, forced=forced, on_chunk=keep
+        )
         return TracedRun(
             token_ids=token_ids,
             digest=sequence.answer_digest(token_ids),

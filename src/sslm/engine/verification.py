@@ -53,16 +53,26 @@ def verify(
     if golden is None:
         raise AssertionError("the caller refuses artifacts without golden runs")
     first_difference: str | None = None
+    other_digest: str | None = None
     digest = ""
     for index, recorded in enumerate(golden.runs):
-        run = run_traced(runner, recorded.prompt_token_ids, max_tokens=len(recorded.token_ids))
+        run = run_traced(
+            runner,
+            recorded.prompt_token_ids,
+            max_tokens=len(recorded.token_ids),
+            forced=recorded.token_ids,
+        )
         digest = digest or run.digest.hex()
-        first_difference = first_difference or _difference(runner, index, recorded, run)
+        first_difference = first_difference or _value_difference(runner, index, recorded, run)
+        other_digest = other_digest or _digest_difference(index, recorded, run)
         on_progress(index + 1, len(golden.runs))
+    # Whatever is changed changes the model_id, and with it every digest: what names a place is
+    # looked for first.
     first_difference = (
         first_difference
         or _weight_difference(artifact, runner)
         or _tokenizer_difference(artifact, tokenizer)
+        or other_digest
     )
     return VerifyReport(
         ok=first_difference is None,
@@ -75,7 +85,9 @@ def verify(
     )
 
 
-def _difference(runner: Runner, index: int, recorded: GoldenRun, run: TracedRun) -> str | None:
+def _value_difference(
+    runner: Runner, index: int, recorded: GoldenRun, run: TracedRun
+) -> str | None:
     names = segment_names(runner.program)
     pairs = zip(names, recorded.segment_digests, run.segment_digests, strict=True)
     for name, expected, found in pairs:
@@ -83,6 +95,10 @@ def _difference(runner: Runner, index: int, recorded: GoldenRun, run: TracedRun)
             return f"golden run {index}: {name} computes other values than were recorded"
     if list(recorded.token_ids) != run.token_ids:
         return f"golden run {index}: other token ids are selected from the same logits"
+    return None
+
+
+def _digest_difference(index: int, recorded: GoldenRun, run: TracedRun) -> str | None:
     if recorded.digest != run.digest:
         return f"golden run {index}: same tokens and states, another digest: another model_id"
     return None

@@ -65,7 +65,10 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; return its exit code instead of raising."""
     try:
-        result = app(args=arguments, standalone_mode=False)
+        # Not app(): it turns an interrupt, and a pipe that was closed, into exit codes of its own.
+        command = typer.main.get_command(app)
+        with command.make_context("sslm", list(arguments)) as context:
+            result = command.invoke(context)
     except Exception as error:
         return _explain(error, is_json="--json" in arguments)
     except KeyboardInterrupt as error:

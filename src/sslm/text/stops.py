@@ -21,7 +21,8 @@ class StopStrings:
     """Holds text back as long as it may be the beginning of a stop string.
 
     Of several stops in the same text the one that begins first counts, and of those that begin
-    together the longest. Text from the stop on never comes out.
+    together the shortest, which is complete first: so it does not matter in which pieces the text
+    comes. Text from the stop on never comes out.
 
     Args:
         stops: Strings of at least one character; none means that nothing is held back.
@@ -34,7 +35,7 @@ class StopStrings:
     def push(self, text: str) -> StopResult:
         """Take the next piece of text."""
         self._held += text
-        found = [(self._held.find(stop), -len(stop), stop) for stop in self._stops]
+        found = [(self._held.find(stop), len(stop), stop) for stop in self._stops]
         hits = [hit for hit in found if hit[0] >= 0]
         keep_from = self._possible_start()
         if hits and min(hits)[0] <= keep_from:

@@ -74,8 +74,9 @@ def test_the_stop_that_begins_first_counts_in_every_split(
     assert {run(stops, pieces) for pieces in splits(text)} == {expected}
 
 
-def test_of_stops_that_begin_together_the_longest_counts() -> None:
-    assert StopStrings(["ab", "abc"]).push("xabcd") == StopResult("x", "abc")
+def test_of_stops_that_begin_together_the_shortest_counts_in_every_split() -> None:
+    for pieces in splits("xabcd"):
+        assert run(["abc", "ab"], pieces) == ("x", "ab")
 
 
 @given(

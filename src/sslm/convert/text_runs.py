@@ -1,6 +1,7 @@
 """Running the model that is being converted over texts, watched."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.backends.reference.rows import Watcher
@@ -35,10 +36,14 @@ def run_texts(
     tensors = weights.tensors(bits)
     program = build_llama(weights.config, bits, tensors)
     plan = ReferencePlan(program, tensors, watcher)
-    for ids in texts:
-        options = SequenceOptions(context_tokens=len(ids), has_all_logits=has_all_logits)
-        pool = KvPool(program.state_layout, page_count_for(len(ids)))
-        with TokenSequence(program, pool, bytes(32), options) as sequence:
+    with ExitStack() as stack:
+        sequences = []
+        for ids in texts:
+            options = SequenceOptions(context_tokens=len(ids), has_all_logits=has_all_logits)
+            pool = KvPool(program.state_layout, page_count_for(len(ids)))
+            sequence = TokenSequence(program, pool, bytes(32), options)
+            sequences.append(stack.enter_context(sequence))
             sequence.push(ids)
-            while sequence.pending_count:
-                advance(plan, [sequence], budget_segments=1 << 30, row_count_max=1 << 30)
+        # All together, so that each weight is unpacked once for all of them.
+        while busy := [sequence for sequence in sequences if sequence.pending_count]:
+            advance(plan, busy, budget_segments=1 << 30, row_count_max=1 << 30)

@@ -17,6 +17,8 @@ class SpanStates:
     def __init__(self, layout: StateLayout, span: Span) -> None:
         self.first_position = span.first_position
         self._layout = layout
+        names = (state.name for state in layout.states)
+        self._offsets_bytes = dict(zip(names, layout.offsets_bytes, strict=True))
         self._span = span
         self._staged: dict[str, Int64Array] = {}
 
@@ -105,4 +107,4 @@ class SpanStates:
         )
 
     def _offset(self, state: State) -> int:
-        return self._layout.offsets_bytes[self._layout.states.index(state)]
+        return self._offsets_bytes[state.name]

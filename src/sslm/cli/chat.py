@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from sslm import limits
-from sslm.cli.blas import use_one_blas_thread
+from sslm.cli.blas import use_blas_threads
 from sslm.cli.conversation import Conversation
 from sslm.cli.options import (
     DEFAULT_BACKEND,
@@ -83,7 +83,7 @@ def chat_command(
     no_progress: NoProgressOption = False,
 ) -> None:
     """Answer one message after the other until there are no more."""
-    use_one_blas_thread()
+    use_blas_threads()
     with open_model(
         model,
         backend=backend,

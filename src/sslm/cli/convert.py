@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError
@@ -39,6 +40,7 @@ def convert(
         raise OutputIsFolderError(str(out))
     if not force and out.exists():
         raise OutputExistsError(str(out))
+    use_blas_threads()
     # Imported when it is used: asking for help needs none of it.
     from sslm.convert.conversion import convert_gguf
 

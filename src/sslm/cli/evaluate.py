@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MODEL,
@@ -72,13 +73,14 @@ def evaluate(
 
     Perplexities and divergence are floats, outside the promise of equal bits.
     """
+    count = thread_count(threads)
+    use_blas_threads(count)
     # Imported when they are used: asking for help needs none of them.
     from sslm.convert.artifact_evaluation import evaluate_artifact, require_source
     from sslm.convert.source import GgufModelSource
     from sslm.engine.runner import Runner, open_backend
 
     content = read_text_file(text)
-    count = thread_count(threads)
     with (
         open_model(
             model,

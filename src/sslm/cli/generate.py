@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sslm.cli.answers import completion_facts, note_digest
-from sslm.cli.blas import use_one_blas_thread
+from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MAX_TOKENS,
@@ -67,7 +67,7 @@ def generate_command(
     no_progress: NoProgressOption = False,
 ) -> None:
     """Print the continuation as it comes, or one JSON object at its end."""
-    use_one_blas_thread()
+    use_blas_threads()
     text = (
         decode_text("stdin", read_bounded("stdin", sys.stdin.buffer)) if prompt == "-" else prompt
     )

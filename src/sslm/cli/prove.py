@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sslm.cli.blas import use_one_blas_thread
+from sslm.cli.blas import use_blas_threads
 from sslm.cli.exit_codes import DIFFERENT
 from sslm.cli.options import (
     DEFAULT_MODEL,
@@ -50,7 +50,7 @@ def prove_command(
     """Continue a prompt in many ways and compare them; return the exit code."""
     from sslm.engine.prove import prove
 
-    use_one_blas_thread()
+    use_blas_threads()
     with open_model(
         model, threads="1", cache_dir=cache_dir, offline=offline, no_progress=no_progress
     ) as opened:

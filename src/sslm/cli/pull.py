@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sslm.cli.blas import use_one_blas_thread
+from sslm.cli.blas import use_blas_threads
 from sslm.cli.listing import model_facts
 from sslm.cli.options import (
     CacheDirOption,
@@ -42,7 +42,7 @@ def pull_command(
     """Fetch, convert or copy a model, and print its name with its place."""
     from sslm.catalog.pulling import pull
 
-    use_one_blas_thread()
+    use_blas_threads()
     with progress(is_shown=not no_progress) as report:
         pulled = pull(
             model, sha256=sha256, download=not offline, cache_dir=cache_dir, on_progress=report

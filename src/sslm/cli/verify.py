@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from sslm.cli.blas import use_blas_threads
 from sslm.cli.exit_codes import DIFFERENT
 from sslm.cli.options import (
     DEFAULT_BACKEND,
@@ -56,6 +57,7 @@ def verify(
     They show that this machine computes this file right, and say nothing about who made the file:
     for that, give --sha256.
     """
+    use_blas_threads()
     opened = open_model(
         model,
         sha256=sha256,

@@ -19,6 +19,7 @@ from sslm.cli.app import run
 from sslm.errors.base import NetworkError
 
 PROMPT = "The capital of France is"
+README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +55,12 @@ def test_it_chats(model: sslm.Model) -> None:
     assert "4" in answer.text
 
 
-def test_every_way_has_one_digest(model: sslm.Model, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["prove", PROMPT, "--model", str(model.path), "--max-tokens", "8", "--json"])
+def test_every_way_has_the_digest_of_the_readme(
+    model: sslm.Model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["prove", PROMPT, "--model", str(model.path), "--json"])
     report = json.loads(capsys.readouterr().out)
     assert code == 0
     assert report["ok"] is True
     assert report["text"].startswith(" Paris.")
+    assert f"one digest: {report['digest']}" in README.read_text()

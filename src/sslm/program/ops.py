@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import ClassVar, Final, Literal
 
 from sslm.errors.program import AccumulatorBoundError, OpShapeError
-from sslm.limits import HEAD_DIM_MAX, HIDDEN_SIZE_MAX
+from sslm.limits import HIDDEN_SIZE_MAX
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.states import State, StateKind
 
@@ -234,8 +234,8 @@ class Attention(Op):
     """Softmax attention of each query head over the visible positions (3.7).
 
     ``window`` is the number of positions that a row sees, itself included; None is all. The factor
-    log2(e) / sqrt(head_dim) is already in the queries. Widest accumulators: query times key below
-    2**38; block sums below 2**41; their total below 2**62.
+    log2(e) / sqrt(head_dim) is already in the queries. Widest accumulators, for what the states
+    allow as head_dim: query times key below 2**38; block sums below 2**41; their total below 2**62.
     """
 
     row_rule: ClassVar[RowRule] = RowRule.CAUSAL
@@ -250,7 +250,6 @@ class Attention(Op):
     def __post_init__(self) -> None:
         head_dim = self.keys.head_dim
         width = self.num_attention_heads * head_dim
-        self._bound("head_dim", head_dim, 1, HEAD_DIM_MAX)
         self._require("head_dim of values", self.values.head_dim, head_dim)
         self._bound("key heads", self.keys.head_count, 1, self.num_attention_heads)
         self._require("heads of values", self.values.head_count, self.keys.head_count)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from sslm.errors.program import AccumulatorBoundError, OpShapeError
+from sslm.limits import HEAD_DIM_MAX, HIDDEN_SIZE_MAX
 from sslm.program.tensors import padded
 
 PAGE_TOKENS = 64
@@ -30,9 +32,14 @@ class State:
         name: Unique in its program.
         kind: How it grows.
         segment_index: The segment whose op writes it.
-        head_count: Heads of a paged state; 1 for a fixed one.
-        head_dim: Values per head and position, or values of a fixed state.
+        head_count: Heads of a paged state, at least 1; 1 for a fixed one.
+        head_dim: Values per head and position, 1 … 256, or values of a fixed state, 1 … 65536.
         fraction_bits: Static binary point.
+
+    Raises:
+        AccumulatorBoundError: If head_dim is out of range: sums over a head are proven, and rows of
+            one are kept, for that many values.
+        OpShapeError: If there is no head, or a fixed state has more than one.
     """
 
     name: str
@@ -41,6 +48,14 @@ class State:
     head_count: int
     head_dim: int
     fraction_bits: int
+
+    def __post_init__(self) -> None:
+        highest = HEAD_DIM_MAX if self.is_paged else HIDDEN_SIZE_MAX
+        if not 1 <= self.head_dim <= highest:
+            raise AccumulatorBoundError(f"state {self.name}", "head_dim", self.head_dim, 1, highest)
+        if self.head_count < 1 or (self.head_count > 1 and not self.is_paged):
+            expected = "at least 1" if self.is_paged else "1"
+            raise OpShapeError(f"state {self.name}", "head_count", str(self.head_count), expected)
 
     @property
     def is_paged(self) -> bool:

@@ -1,5 +1,8 @@
 """Where states lie, byte by byte."""
 
+import pytest
+
+from sslm.errors.program import AccumulatorBoundError, OpShapeError
 from sslm.program.states import State, StateKind, lay_out_states
 
 
@@ -25,6 +28,27 @@ def test_a_fixed_state_is_padded_to_64_bytes() -> None:
     fixed = state("f", StateKind.FIXED, 1, 20)
     assert (fixed.codes_size_bytes, fixed.size_bytes) == (80, 128)
     assert not fixed.is_paged
+
+
+PAGED = (StateKind.PAGED_KEYS, StateKind.PAGED_VALUES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "highest"), [*((kind, 256) for kind in PAGED), (StateKind.FIXED, 65536)]
+)
+def test_a_head_has_no_more_values_than_kernels_keep_of_one(kind: StateKind, highest: int) -> None:
+    for head_dim in (1, highest):
+        state("s", kind, 1, head_dim)
+    for head_dim in (-1, 0, highest + 1, 4096 * highest):
+        with pytest.raises(AccumulatorBoundError) as caught:
+            state("s", kind, 1, head_dim)
+        assert (caught.value.found, caught.value.highest) == (head_dim, highest)
+
+
+def test_heads_that_a_state_cannot_have_are_refused() -> None:
+    for kind, head_count in [*((kind, 0) for kind in PAGED), (StateKind.FIXED, 2)]:
+        with pytest.raises(OpShapeError, match="head_count"):
+            state("s", kind, head_count, 4)
 
 
 def test_paged_and_fixed_states_have_places_of_their_own() -> None:

@@ -52,9 +52,10 @@ class Program:
     as 0 and layer i as i + 1.
 
     Raises:
-        OpShapeError: If segments are out of order, if buffers of one name differ in kind or width,
-            if an op's state is not declared, or written in another segment than declared, or if
-            an embedding, logits or rotary tables are of another size than the program.
+        OpShapeError: If segments are out of order, if buffers of one name differ in kind, width or
+            largest exponent, if an op's state is not declared, or written in another segment than
+            declared, if a fixed state is not written by exactly one op, or if an embedding, logits
+            or rotary tables are of another size than the program.
     """
 
     residual: Buffer
@@ -69,6 +70,7 @@ class Program:
         self._check_segments()
         self._check_buffers()
         self._check_states()
+        self._check_writers()
         for segment in self.segments:
             for op in segment.ops:
                 self._check_sizes(op)
@@ -103,13 +105,15 @@ class Program:
             raise OpShapeError("Program", "the order of segments", found, expected)
 
     def _check_buffers(self) -> None:
-        # Fraction bits differ from layer to layer; the memory behind a name is one.
-        shapes = {self.residual.name: (self.residual.kind, self.residual.width)}
-        for buffer in self.buffers():
-            shape = buffer.kind, buffer.width
-            if shapes.setdefault(buffer.name, shape) != shape:
-                expected = str(shapes[buffer.name])
-                raise OpShapeError("Program", f"buffer {buffer.name}", str(shape), expected)
+        # Fraction bits differ from layer to layer; the memory behind a name is one, and whoever reads
+        # a row proves its sums from the largest exponent that can have been left there.
+        shapes: dict[str, str] = {}
+        for buffer in (self.residual, *self.buffers()):
+            exponents = f", exponents to {buffer.exponent_max}" if buffer.exponent_max else ""
+            shape = f"{buffer.kind.value} of width {buffer.width}{exponents}"
+            expected = shapes.setdefault(buffer.name, shape)
+            if shape != expected:
+                raise OpShapeError("Program", f"buffer {buffer.name}", shape, expected)
 
     def _check_states(self) -> None:
         if len({state.name for state in self.states}) < len(self.states):
@@ -125,6 +129,16 @@ class Program:
                     if op.writes_state and state.segment_index != index:
                         expected = f"written in segment {state.segment_index}"
                         raise OpShapeError("Program", what, f"written in segment {index}", expected)
+
+    def _check_writers(self) -> None:
+        # Runs take over what was staged for a fixed state: once, and never what nobody staged.
+        all_ops = [op for segment in self.segments for op in segment.ops]
+        written = [state.name for op in all_ops if op.writes_state for state in op.states()]
+        for state in self.states:
+            count = written.count(state.name)
+            if not state.is_paged and count != 1:
+                found = f"written by {count} ops"
+                raise OpShapeError("Program", f"state {state.name}", found, "written by one")
 
     def buffers(self) -> Iterator[Buffer]:
         """Yield the buffers of every op, with repetitions, in order of use."""

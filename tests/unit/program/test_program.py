@@ -100,6 +100,17 @@ def test_fraction_bits_of_a_name_may_differ() -> None:
     _with_layer_op(_quantize(other, "codes", HIDDEN_SIZE))
 
 
+def test_the_largest_exponent_of_a_name_is_one() -> None:
+    """A matrix proves its sums from the exponent of its own record of the buffer."""
+    width = HIDDEN_SIZE
+    gate = Buffer(name="averaged", kind=BufferKind.INT32, width=width, fraction_bits=3)
+    gated = Buffer(
+        name="codes", kind=BufferKind.CODES, width=width, fraction_bits=6, exponent_max=48
+    )
+    with pytest.raises(OpShapeError, match=r"buffer codes .* to 17, expected .* to 48"):
+        _with_layer_op(ops.GatedActivation(gate=gate, up=gate, out=gated))
+
+
 def test_the_residual_is_what_the_program_says() -> None:
     with pytest.raises(OpShapeError, match="buffer residual"):
         replace(PROGRAM, residual=replace(PROGRAM.residual, width=HIDDEN_SIZE + 1))
@@ -114,6 +125,14 @@ def test_states_are_declared_once_and_written_where_they_say() -> None:
     ):
         with pytest.raises(OpShapeError):
             replace(PROGRAM, states=states)
+
+
+def test_a_fixed_state_is_written_by_one_op() -> None:
+    average, add = LAYER_1.ops
+    for layer_ops, count in (((add,), 0), ((average, average, add), 2)):
+        layer = replace(LAYER_1, ops=layer_ops)
+        with pytest.raises(OpShapeError, match=f"written by {count} ops, expected written by one"):
+            replace(PROGRAM, segments=(EMBED, LAYER_0, layer, HEAD_0, HEAD_1, SELECT))
 
 
 def test_the_vocabulary_is_that_of_embedding_and_head() -> None:

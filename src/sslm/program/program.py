@@ -105,8 +105,8 @@ class Program:
             raise OpShapeError("Program", "the order of segments", found, expected)
 
     def _check_buffers(self) -> None:
-        # Fraction bits differ from layer to layer; the memory behind a name is one, and whoever reads
-        # a row proves its sums from the largest exponent that can have been left there.
+        # Fraction bits differ from layer to layer; the memory behind a name is one, and who reads
+        # a row proves sums from the largest exponent that can have been left there.
         shapes: dict[str, str] = {}
         for buffer in (self.residual, *self.buffers()):
             exponents = f", exponents to {buffer.exponent_max}" if buffer.exponent_max else ""

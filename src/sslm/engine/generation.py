@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sslm import limits
+from sslm.engine.options import require_int
 from sslm.engine.results import Completion, FinishReason, StreamChunk, Usage
 from sslm.engine.runner import Runner
 from sslm.errors.runtime import ContextLengthError, EmptyPromptError, OptionRangeError
@@ -43,10 +44,7 @@ class Request:
     def __post_init__(self) -> None:
         if not self.prompt_ids:
             raise EmptyPromptError
-        is_int = isinstance(self.max_tokens, int) and not isinstance(self.max_tokens, bool)
-        if not is_int or not 1 <= self.max_tokens <= limits.CONTEXT_TOKENS_MAX:
-            expected = f"an integer from 1 to {limits.CONTEXT_TOKENS_MAX}"
-            raise OptionRangeError("max_tokens", repr(self.max_tokens), expected)
+        require_int("max_tokens", self.max_tokens, lowest=1, highest=limits.CONTEXT_TOKENS_MAX)
         count, size = limits.STOP_COUNT_MAX, limits.STOP_SIZE_CHARS_MAX
         if len(self.stop) > count or not all(
             isinstance(stop, str) and 1 <= len(stop) <= size for stop in self.stop
@@ -81,6 +79,7 @@ class Generation:
         self._finish_reason: FinishReason = "length"
         self._stop_reason: int | str | None = None
         self._digest = b""
+        self.is_complete = False
         self._started_ns = self._first_token_ns = self._last_token_ns = 0
 
     def pieces(self) -> Iterator[StreamChunk]:
@@ -91,6 +90,7 @@ class Generation:
             sequence.push(self._request.prompt_ids)
             yield from self._decode(sequence)
             self._digest = sequence.answer_digest(self._token_ids)
+        self.is_complete = True
 
     def _decode(self, sequence: TokenSequence) -> Iterator[StreamChunk]:
         detokenizer = Detokenizer(self._tokenizer, is_continuation=self._request.is_continuation)
@@ -107,11 +107,15 @@ class Generation:
                 return
             if len(self._token_ids) < self._max_tokens:
                 sequence.push([token_id])
-        rest = stops.push(detokenizer.finish())
-        if rest.stop is not None:
-            self._finish_reason, self._stop_reason = "stop", rest.stop
-        text = rest.text if rest.stop is not None else rest.text + stops.finish()
+        # An id that ended the answer is among its ids, even if text before it holds a stop.
         ended_by_id = isinstance(self._stop_reason, int)
+        rest = stops.push(detokenizer.finish())
+        text, ended_by = rest.text, rest.stop
+        if ended_by is None:
+            last = stops.finish()
+            text, ended_by = text + last.text, last.stop
+        if ended_by is not None:
+            self._finish_reason, self._stop_reason = "stop", ended_by
         if text or ended_by_id:
             yield self._piece(text, self._token_ids[-1:] if ended_by_id else [])
 

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+_NOWHERE: Final = (0, 0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +38,27 @@ class StopStrings:
     def push(self, text: str) -> StopResult:
         """Take the next piece of text."""
         self._held += text
-        found = [(self._held.find(stop), len(stop), stop) for stop in self._stops]
-        hits = [hit for hit in found if hit[0] >= 0]
-        keep_from = self._possible_start()
-        if hits and min(hits)[0] <= keep_from:
-            start, _, stop = min(hits)
-            text, self._held = self._held[:start], ""
-            return StopResult(text, stop)
-        text, self._held = self._held[:keep_from], self._held[keep_from:]
-        return StopResult(text, None)
+        return self._released(self._possible_start())
 
-    def finish(self) -> str:
-        """Return what was held back; no stop can come any more."""
-        text, self._held = self._held, ""
-        return text
+    def finish(self) -> StopResult:
+        """Return what was held back, up to a stop that was complete but not the first to begin.
+
+        No text can come any more, so what had only begun is no stop.
+        """
+        return self._released(len(self._held))
+
+    def _released(self, certain_chars: int) -> StopResult:
+        """Let go of the held text up to the first stop, or the certain part of it.
+
+        A stop that begins after *certain_chars* has to wait: one that begins there comes first.
+        """
+        found = [(self._held.find(stop), len(stop), stop) for stop in self._stops]
+        start, _, ended_by = min((hit for hit in found if hit[0] >= 0), default=_NOWHERE)
+        if ended_by is not None and start <= certain_chars:
+            text, self._held = self._held[:start], ""
+            return StopResult(text, ended_by)
+        text, self._held = self._held[:certain_chars], self._held[certain_chars:]
+        return StopResult(text, None)
 
     def _possible_start(self) -> int:
         """Return where the first unfinished stop could begin; the length of the text if nowhere."""

@@ -7,6 +7,7 @@ either missing or charged for by the sandbox.
 from typing import Final
 
 from jinja2 import nodes
+from jinja2.runtime import LoopContext
 
 
 def _names(listing: str) -> frozenset[str]:
@@ -14,17 +15,17 @@ def _names(listing: str) -> frozenset[str]:
 
 
 FILTERS_ALLOWED: Final = _names(
-    "abs capitalize count d default dictsort first float int items last length lower map max min "
-    "reject rejectattr reverse select selectattr sort title trim unique upper"
+    "abs capitalize count d default dictsort first float items last length lower map max min "
+    "reject rejectattr reverse select selectattr sort title unique upper"
 )
 """Filters that are Jinja's own; the sandbox adds its versions of others."""
 
 TESTS_ALLOWED: Final = _names(
-    "boolean callable defined divisibleby eq equalto even false float ge greaterthan gt integer "
-    "iterable le lessthan lower lt mapping ne none number odd sameas sequence string true "
+    "boolean callable defined eq equalto false float ge greaterthan gt integer "
+    "iterable le lessthan lower lt mapping ne none number sameas sequence string true "
     "undefined upper == != < <= > >="
 )
-"""Tests, all of them Jinja's own."""
+"""Tests that are Jinja's own; the sandbox adds its versions of others."""
 
 METHODS_ALLOWED: Final[dict[type, frozenset[str]]] = {
     str: _names(
@@ -36,12 +37,12 @@ METHODS_ALLOWED: Final[dict[type, frozenset[str]]] = {
     list: _names("count index"),
     tuple: _names("count index"),
     dict: _names("get items keys values"),
-    int: _names(""),
-    bool: _names(""),
-    float: _names(""),
-    range: _names(""),
+    LoopContext: _names(
+        "changed cycle depth depth0 first index index0 last length nextitem previtem revindex "
+        "revindex0"
+    ),
 }
-"""Attributes of Python's own types; other types follow Jinja's sandbox."""
+"""Attributes by type; other types have none, so that none leads from a value to its origin."""
 
 NODES_REFUSED: Final[dict[type[nodes.Node], str]] = {
     nodes.Include: "include",

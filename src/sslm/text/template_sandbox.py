@@ -8,8 +8,7 @@ little into much without being charged. Nothing reads a clock or a random number
 
 import datetime
 import json
-from collections.abc import Callable, Iterable, Mapping, Sized
-from functools import partial
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, Sized, ValuesView
 from types import CodeType
 from typing import Any, Final, TypeVar
 
@@ -44,11 +43,24 @@ _OPERATION_WORK: Final = 16
 _CALL_WORK: Final = 16 * _OPERATION_WORK
 """Charge of a call, as a macro's takes about 10 microseconds and other operations below 1."""
 
-_INTEGER_BITS_MAX: Final = 128
+_INTEGER_BITS_MAX: Final = 60
+"""Bits of any integer: arithmetic takes constant time, and no two have the same hash."""
+
+_POWER_BITS_MAX: Final = 1024
+"""Bits of a power by a rough estimate, before it is computed and measured."""
+
 _REASON_SIZE_CHARS_MAX: Final = 500
 _JSON_INDENT_MAX: Final = 8
 
 _SPLITTING: Final = frozenset({"rsplit", "split", "splitlines"})
+_COMPARING_ALL: Final = frozenset(
+    {"lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip"}
+)
+"""Methods that may compare each character of a text with each of their argument."""
+
+_ADDED_BY_REWRITING: Final = frozenset({"charged", "concatenate", "counted", "emit"})
+"""Methods of the sandbox that charge for themselves."""
+
 _PRINTABLE: Final = (str, int, float, type(None), Undefined)
 
 
@@ -64,7 +76,7 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         ChatRefusedError: If it calls ``raise_exception``.
     """
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
     def __init__(self, date: datetime.date | None = None) -> None:
         super().__init__(
@@ -76,22 +88,30 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         )
         self._work_left = limits.CHAT_TEMPLATE_WORK_MAX
         self.filters = {name: FILTERS[name] for name in FILTERS_ALLOWED} | {
+            "int": self._int,
             "join": self._join,
             "list": self._list,
             "replace": self._replace,
             "safe": self.emit,
             "string": self.emit,
             "tojson": self._to_json,
+            "trim": self._trim,
         }
-        self.tests = {name: TESTS[name] for name in TESTS_ALLOWED}
+        self.tests = {name: TESTS[name] for name in TESTS_ALLOWED} | {
+            "divisibleby": lambda value, num: _remainder(value, num) == 0,
+            "even": lambda value: _remainder(value, 2) == 0,
+            "odd": lambda value: _remainder(value, 2) == 1,
+        }
+        self._date = date
+        # Methods of this object, of which a template can reach no attribute.
         self.globals = {
-            "dict": dict,
-            "namespace": Namespace,
-            "raise_exception": _raise_exception,
+            "dict": self._dict,
+            "namespace": self._namespace,
+            "raise_exception": self._raise_exception,
             "range": self._range,
         }
         if date is not None:
-            self.globals["strftime_now"] = partial(format_date, date)
+            self.globals["strftime_now"] = self._strftime_now
 
     # What the rewritten template calls.
 
@@ -120,17 +140,27 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
     # What Jinja calls.
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Compute a binary operation whose result can be larger than its operands."""
+        """Compute a binary operation: of two numbers, or one that joins or repeats."""
         self._charge(_OPERATION_WORK)
-        if operator == "%" and isinstance(left, str):
-            raise TemplateFailedError("formatting with % is not allowed")
-        if operator == "**":
-            self._require_small(_bits(left) * abs(right) if isinstance(right, int) else 0)
-        elif operator == "*":
-            self._charge_product(left, right)
-        elif operator == "+":
+        if operator == "+":
             self._charge(_flat_size(left) + _flat_size(right))
-        return super().call_binop(context, operator, left, right)
+        elif operator == "*":
+            self._charge_repetition(left, right)
+        else:
+            _require_numbers(operator, left, right)
+        if operator == "**" and isinstance(right, int) and _bits(left) * right > _POWER_BITS_MAX:
+            raise TemplateWorkError("a number of too many bits", _INTEGER_BITS_MAX)
+        return _measured(super().call_binop(context, operator, left, right))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Look up a key, an index or an attribute, after charging for it."""
+        self._charge(_OPERATION_WORK)
+        return super().getitem(obj, argument)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """Look up an attribute or a key, after charging for it."""
+        self._charge(_OPERATION_WORK)
+        return super().getattr(obj, attribute)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         """Call something that the template names, after charging for it.
@@ -138,26 +168,31 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         The parameters are named as in Jinja, so that no keyword of a template can collide.
         """
         owner = getattr(__obj, "__self__", None)
-        if owner is not __self:
+        name = getattr(__obj, "__name__", "")
+        if owner is not __self or name not in _ADDED_BY_REWRITING:
             __self._charge(_CALL_WORK)
             __self._charge_size(args)
             __self._charge_size(kwargs)
+            if type(owner) is str and name == "join" and args:
+                args = (__self.counted(args[0]), *args[1:])
             if type(owner) in METHODS_ALLOWED:
-                __self._charge_method(owner, getattr(__obj, "__name__", ""), args)
+                __self._charge_method(owner, name, args)
         return super().call(__context, __obj, *args, **kwargs)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Allow only the listed methods of Python's own types."""
-        allowed = METHODS_ALLOWED.get(type(obj))
-        if allowed is not None:
-            return attr in allowed
-        return super().is_safe_attribute(obj, attr, value)
+        """Allow the listed attributes, and what a template has put into a namespace."""
+        if type(obj) is Namespace:
+            return not attr.startswith("_")
+        return attr in METHODS_ALLOWED.get(type(obj), ())
 
     def wrap_str_format(self, value: Any) -> None:
         """Leave ``str.format`` to :meth:`is_safe_attribute`, which refuses it: widths are free."""
         return
 
     # Filters and globals.
+
+    def _int(self, value: Any, default: int = 0, base: int = 10) -> Any:
+        return _measured(FILTERS["int"](value, default, base))
 
     def _join(self, values: Iterable[Any], d: str = "", attribute: Any = None) -> str:
         if attribute is not None:
@@ -186,8 +221,11 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         separators: tuple[str, str] | None = None,
         sort_keys: bool = False,
     ) -> str:
+        work_left = self._work_left
         self._charge_size(value)
+        item_count = (work_left - self._work_left) // _OPERATION_WORK
         self._charge_size(separators)
+        self._charge(item_count * sum(len(self.emit(one)) for one in separators or ()))
         if indent is not None and not (isinstance(indent, int) and 0 <= indent <= _JSON_INDENT_MAX):
             raise TemplateFailedError(f"tojson indents by at most {_JSON_INDENT_MAX}")
         text = json.dumps(
@@ -199,10 +237,28 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         )
         return self.charged(text)
 
+    def _trim(self, value: Any, chars: str | None = None) -> str:
+        text = self.emit(value)
+        self._charge(len(text) * len(chars or ""))
+        return text.strip(chars)
+
+    def _dict(self, /, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+        return dict(*args, **kwargs)
+
+    def _namespace(self, /, *args: Any, **kwargs: Any) -> Namespace:
+        return Namespace(*args, **kwargs)
+
+    def _raise_exception(self, reason: object) -> None:
+        raise ChatRefusedError(self.emit(reason)[:_REASON_SIZE_CHARS_MAX])
+
     def _range(self, *bounds: int) -> range:
         found = range(*bounds)
         self._charge(_OPERATION_WORK * (1 + len(found)))
         return found
+
+    def _strftime_now(self, layout: str) -> str:
+        assert self._date is not None
+        return format_date(self._date, layout)
 
     # The allowance.
 
@@ -216,7 +272,9 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         self._charge(_OPERATION_WORK)
         if isinstance(value, str):
             self._charge(len(value))
-        elif isinstance(value, Mapping | list | tuple):
+        elif isinstance(value, range):
+            self._charge(_OPERATION_WORK * len(value))
+        elif isinstance(value, Mapping | list | tuple | KeysView | ValuesView | ItemsView):
             if depth >= limits.CHAT_TEMPLATE_NESTING_MAX:
                 most = limits.CHAT_TEMPLATE_NESTING_MAX
                 raise TemplateWorkError("containers nested too deeply", most)
@@ -228,29 +286,26 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
                 for item in value:
                     self._charge_size(item, depth + 1)
 
-    def _charge_product(self, left: Any, right: Any) -> None:
+    def _charge_repetition(self, left: Any, right: Any) -> None:
         for sequence, factor in ((left, right), (right, left)):
             if isinstance(sequence, str | list | tuple) and isinstance(factor, int):
                 self._charge(_flat_size(sequence) * max(factor, 0))
-        self._require_small(_bits(left) + _bits(right))
 
     def _charge_method(self, owner: Any, name: str, args: tuple[Any, ...]) -> None:
         self._charge_size(owner)
         if name == "replace" and len(args) >= 2:
             self._charge_replacement(owner, args[0], args[1])
         elif name == "join" and args:
-            self._charge(len(owner) * len(args[0]) if hasattr(args[0], "__len__") else 0)
-        elif name in _SPLITTING:
+            self._charge(len(owner) * len(args[0]))
+        if name in _COMPARING_ALL and args and isinstance(args[0], str):
+            self._charge(len(owner) * len(args[0]))
+        if name in _SPLITTING:
             separator = args[0] if args and isinstance(args[0], str) else ""
             parts = owner.count(separator) if separator else len(owner)
             self._charge(_OPERATION_WORK * parts)
 
     def _charge_replacement(self, text: str, old: str, new: str) -> None:
         self._charge(text.count(old) * len(new))
-
-    def _require_small(self, bits: int) -> None:
-        if bits > _INTEGER_BITS_MAX:
-            raise TemplateWorkError("a number of too many bits", _INTEGER_BITS_MAX)
 
     def _require_printable(self, value: object) -> None:
         # The text of a function or an iterator would hold its address. Size and nesting of
@@ -278,6 +333,10 @@ def compile_template(source: str) -> tuple[CodeType, frozenset[str]]:
     literals = frozenset(
         one.value for one in tree.find_all(nodes.Const) if isinstance(one.value, str)
     )
+    for number in tree.find_all(nodes.Const):
+        if _bits(number.value) > _INTEGER_BITS_MAX:
+            feature = f"a number of more than {_INTEGER_BITS_MAX} bits"
+            raise TemplateFeatureError(feature, number.lineno)
     for kind, feature in NODES_REFUSED.items():
         for found in tree.find_all(kind):
             raise TemplateFeatureError(feature, found.lineno)
@@ -361,10 +420,6 @@ _REWRITES: Final[dict[type[nodes.Node], Callable[[Any], nodes.Node]]] = {
 }
 
 
-def _raise_exception(reason: object) -> None:
-    raise ChatRefusedError(str(reason)[:_REASON_SIZE_CHARS_MAX])
-
-
 def _bits(value: object) -> int:
     return value.bit_length() if isinstance(value, int) else 0
 
@@ -373,3 +428,23 @@ def _flat_size(value: object) -> int:
     if isinstance(value, str):
         return len(value)
     return _OPERATION_WORK * len(value) if isinstance(value, list | tuple) else 0
+
+
+def _measured(value: _T) -> _T:
+    """Return *value*, unless it is too large an integer."""
+    if _bits(value) > _INTEGER_BITS_MAX:
+        raise TemplateWorkError("a number of too many bits", _INTEGER_BITS_MAX)
+    return value
+
+
+def _remainder(value: Any, divisor: Any) -> Any:
+    _require_numbers("%", value, divisor)
+    return value % divisor
+
+
+def _require_numbers(operator: str, *operands: object) -> None:
+    # Of texts, % formats, to any width; of views, - gives a set, whose order is no one's choice.
+    for operand in operands:
+        if not isinstance(operand, int | float):
+            found = type(operand).__name__
+            raise TemplateFailedError(f"{operator} takes numbers, found a {found}")

@@ -83,6 +83,16 @@ def test_blocks_are_trimmed_as_hugging_face_does() -> None:
          "{% endfor %}", "135"),
         ("{% macro m(x='d') %}[{{ x }}]{% endmacro %}{{ m() }}{{ m(x=2) }}", "[d][2]"),
         ("{% set x | upper %}ab{% endset %}{{ x }}{{ 'a b'.split(' ')[-1] }}", "ABb"),
+        ("{{ 7 - 3 }} {{ 7 / 2 }} {{ 7 // 2 }} {{ 2 ** -1 }} {{ -2 ** 59 }} {{ 1.5 * 2 }}",
+         "4 3.5 3 0.5 -576460752303423488 3.0"),
+        ("{{ 4 is even }}{{ 3 is odd }}{{ 6 is divisibleby(4) }}{{ 'f' | int(0, 16) }}",
+         "TrueTrueFalse15"),
+        ("{{ ' a ' | trim }}{{ 'xax' | trim('x') }}{{ 'xax'.rstrip('x') }}", "aaxa"),
+        ("{{ dict(self=1, a=2) | tojson }}{% set n = namespace(x=3) %}{{ n.x }}",
+         '{"self": 1, "a": 2}3'),
+        ("{% for i in 'ab' %}{{ loop.index }}{{ loop.cycle('x', 'y') }}{{ loop.last }}{% endfor %}",
+         "1xFalse2yTrue"),
+        ("{{ {'a': 1, 'b': 2}.values() | max }}{{ 'a' in {'a': 1}.keys() }}", "2True"),
         ("{{ 7 % 3 }}{{ 2 ** 10 }}{{ 'ab' * 2 }}{{ [1] + [2] }}{{ 'abc'[::-1] }}",
          "11024abab[1, 2]cba"),
         ("{{ tools is none }}{{ messages[0].nothing is defined }}", "TrueFalse"),
@@ -130,6 +140,23 @@ TOO_MUCH_WORK = {
     "{% for i in range(99999) %}{% set y = 'b' in x %}{% endfor %}",
     "slices in a loop": "{% set x = 'a' * 10 ** 6 %}"
     "{% for i in range(99999) %}{% set y = x[::-1] %}{% endfor %}",
+    "remainders of long numbers": "{% set a = ('1' * 200000) | int(0, 2) %}{{ a % 7 }}",
+    "sums of long numbers": _repeated("1", "ns.s + ns.s + 1"),
+    "differences of long numbers": _repeated("1", "ns.s - 9 * ns.s"),
+    "a long number in a list": "{{ ['f' * 40] | map('int', 0, 16) | list }}",
+    "a long number from a fraction": "{{ 1e300 | int }}",
+    "a long quotient": "{% for i in range(9) %}{% set x = (2 ** 59) * (2 ** 59) // 3 %}"
+    "{% endfor %}",
+    "trimming of many characters": "{{ ('a' * 10 ** 6) | trim('b' * 10 ** 6 ~ 'a') }}",
+    "stripping of many characters": "{{ ('a' * 10 ** 6).lstrip('b' * 10 ** 6 ~ 'a') }}",
+    "searching from the end": "{{ ('a' * 10 ** 6).rfind('ab' ~ 'a' * 10 ** 5) }}",
+    "joined by method from a filter": "{{ ('a' * 10 ** 6).join((['b'] * 999) | map('upper')) }}",
+    "long separators": "{{ ([1] * 10 ** 4) | tojson(separators=('a' * 10 ** 6, 'b')) }}",
+    "a range used again": "{% set r = range(10 ** 5) %}"
+    "{% for i in range(9999) %}{% set x = r | max %}{% endfor %}",
+    "a view used again": "{% set v = {'a': [1] * 10 ** 5}.values() %}"
+    "{% for i in range(9999) %}{% set x = [2] in v %}{% endfor %}",
+    "a long path": "{{ (['x'] * 10 ** 4) | map(attribute='0" + ".0" * 9999 + "') | list }}",
     "splits in a loop": "{% set x = 'a' * 10 ** 6 %}"
     "{% for i in range(99999) %}{% set y = x.split('a') %}{% endfor %}",
 }
@@ -151,6 +178,14 @@ FAILURES = {
     "the address of a function": "{{ range }}",
     "the address of an iterator": "{{ [1] | map('upper') }}",
     "an address in a list": "{{ [range] | string }}",
+    "the class of dictionaries": "{{ dict.fromkeys(range(300000)) }}",
+    "an attribute of a function": "{{ range.__self__.globals }}",
+    "an attribute of a method": "{{ 'a'.upper.__self__.upper() }}",
+    "an attribute of a macro": "{% macro a() %}{% endmacro %}{{ a.name.upper() }}",
+    "the difference of views": "{{ ({'a': 1}.keys() - {'b': 1}.keys()) | list }}",
+    "formatting by divisibleby": "{{ '%999999999d' is divisibleby(1) }}",
+    "formatting by odd": "{{ '%999999999d' is odd }}",
+    "formatting by even": "{{ '%999999999d' is even }}",
     "internals": "{{ ''.__class__.__mro__ }}",
     "a change of the messages": "{{ messages.append(1) }}",
     "division by zero": "{{ 1 // 0 }}",
@@ -177,6 +212,7 @@ def test_failures(what: str) -> None:
         ("{{" + "(" * 9999, errors.TemplateSyntaxError),
         ("{{ 1" + "+1" * 9999 + "}}", errors.TemplateSyntaxError),
         ("{{ " + "9" * 9999 + " }}", errors.TemplateSyntaxError),
+        ("{{ 0x" + "f" * 20 + " }}", errors.TemplateFeatureError),
         ("{% for a in b %}" * 50 + "{% endfor %}" * 50, errors.TemplateSyntaxError),
         ("{% include 'a' %}", errors.TemplateFeatureError),
         ("{% import 'a' as b %}", errors.TemplateFeatureError),
@@ -192,6 +228,14 @@ def test_failures(what: str) -> None:
 def test_sources_that_are_refused(source: str, error: type[SslmError]) -> None:
     with pytest.raises(error):
         ChatTemplate(source)
+
+
+def test_the_date_leads_to_no_clock() -> None:
+    date = datetime.date(2024, 2, 5)
+    for source in ("{{ strftime_now.args[0].today() }}", "{{ strftime_now.__self__.globals }}"):
+        with pytest.raises(errors.TemplateFailedError):
+            _render(source, date=date)
+    assert _render("{{ strftime_now('%Y') }}", date=date) == "2024"
 
 
 def test_a_template_may_refuse() -> None:

@@ -186,7 +186,7 @@ typedef struct {
 
 typedef struct {
     const sslm_span *spans;
-    const int32_t *cancel;          /* polled: nonzero stops the run; or NULL */
+    const int32_t *cancel;          /* polled: once seen nonzero, it stops the run; or NULL */
     int32_t span_count;
     int32_t first_segment;
     int32_t last_segment;           /* one past the last */

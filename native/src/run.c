@@ -198,7 +198,7 @@ int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
     if (atomic_flag_test_and_set(&plan->is_running)) return SSLM_BUSY;
     int32_t status = check_run(plan->program, run);
     if (status == SSLM_OK && run->span_count > 0) {
-        plan->pool.cancel = run->cancel;
+        sslm_pool_watch(&plan->pool, run->cancel);
         gather(plan, run);
         for (int32_t i = run->first_segment; i < run->last_segment; i++) {
             if (sslm_pool_is_cancelled(&plan->pool)) break;
@@ -206,7 +206,7 @@ int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
         }
         if (sslm_pool_is_cancelled(&plan->pool)) status = SSLM_CANCELLED;
         else commit(plan, run);
-        plan->pool.cancel = NULL;
+        sslm_pool_watch(&plan->pool, NULL);
     }
     atomic_flag_clear(&plan->is_running);
     return status;

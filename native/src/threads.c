@@ -57,9 +57,20 @@ static void wake(sslm_pool *pool, _Atomic uint32_t *word)
 }
 #endif
 
-int32_t sslm_pool_is_cancelled(const sslm_pool *pool)
+void sslm_pool_watch(sslm_pool *pool, const int32_t *cancel)
 {
-    return pool->cancel != NULL && __atomic_load_n(pool->cancel, __ATOMIC_RELAXED) != 0;
+    atomic_store(&pool->is_cancelled, 0);
+    pool->cancel = cancel;
+}
+
+int32_t sslm_pool_is_cancelled(sslm_pool *pool)
+{
+    if (pool->cancel == NULL) return 0;
+    if (atomic_load_explicit(&pool->is_cancelled, memory_order_relaxed)) return 1;
+    if (__atomic_load_n(pool->cancel, __ATOMIC_RELAXED) == 0) return 0;
+    /* The count of done chunks, which comes after, makes this visible to whoever waits for the loop. */
+    atomic_store_explicit(&pool->is_cancelled, 1, memory_order_relaxed);
+    return 1;
 }
 
 /* Take a chunk that nobody has; false if there is none. */
@@ -152,6 +163,7 @@ int32_t sslm_pool_start(sslm_pool *pool, sslm_worker *workers, int32_t thread_co
     atomic_init(&pool->sleeping_workers, 0);
     atomic_init(&pool->is_caller_sleeping, 0);
     atomic_init(&pool->is_stopping, 0);
+    atomic_init(&pool->is_cancelled, 0);
     pool->cancel = NULL;
     pool->workers = workers;
     pool->worker_count = 0;

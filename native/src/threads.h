@@ -30,6 +30,7 @@ struct sslm_pool {
     _Atomic uint32_t sleeping_workers;
     _Atomic uint32_t is_caller_sleeping;
     _Atomic uint32_t is_stopping;
+    _Atomic uint32_t is_cancelled;               /* cancel was seen to be set */
     sslm_task task;
     const void *job;
     const int32_t *cancel;                       /* nonzero skips the chunks that are left; or NULL */
@@ -48,8 +49,12 @@ int32_t sslm_pool_start(sslm_pool *pool, sslm_worker *workers, int32_t thread_co
 /* Do all items in chunks of chunk_items, with the workers' help, and return when they are done. */
 void sslm_pool_run(sslm_pool *pool, sslm_task task, const void *job, int32_t item_count, int32_t chunk_items);
 
-/* Whether the flag was seen to be set. */
-int32_t sslm_pool_is_cancelled(const sslm_pool *pool);
+/* From now on skip the chunks that are left once *cancel is seen to be nonzero; NULL for never. */
+void sslm_pool_watch(sslm_pool *pool, const int32_t *cancel);
+
+/* Whether the flag is set, or was seen to be since sslm_pool_watch, by any thread: the host may clear it at any
+ * time, and what was skipped stays skipped. */
+int32_t sslm_pool_is_cancelled(sslm_pool *pool);
 
 /* Join the workers. */
 void sslm_pool_stop(sslm_pool *pool);

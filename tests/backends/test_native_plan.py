@@ -185,6 +185,52 @@ def test_a_set_flag_cancels_and_changes_nothing(model: RandomProgram) -> None:
     alive.clear()
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_flag_that_is_set_and_cleared_cancels_too(model: RandomProgram, threads: int) -> None:
+    """Whatever was skipped while the flag was set must not be taken for computed."""
+    library = load_library()
+    plan = compile_plan(model, threads=threads)
+    expected = span_of(model, 64)
+    plan.run(0, 2, [expected])
+    flag = np.zeros(1, np.int32)
+    is_over = threading.Event()
+    # One place in memory as a long array: NumPy writes to it without holding Python's lock.
+    everywhere = np.lib.stride_tricks.as_strided(flag, (1 << 22,), (0,))
+    # Pulses far shorter than a run, so that most that are seen are over before the next look.
+    pattern = (np.arange(1 << 22) % 2048 > 1900).astype(np.int32)
+    pattern[-1] = 0
+
+    def toggle() -> None:
+        while not is_over.is_set():
+            np.copyto(everywhere, pattern)
+
+    toggling = threading.Thread(target=toggle)
+    toggling.start()
+    pointer = library.ffi.from_buffer("int32_t[]", flag)
+    try:
+        statuses = {run_watched(plan, span_of(model, 64), pointer, expected) for _ in range(400)}
+    finally:
+        is_over.set()
+        toggling.join()
+    assert library.lib.SSLM_CANCELLED in statuses
+
+
+def run_watched(plan: NativePlan, span: Span, flag: Any, expected: Span) -> int:
+    """Run under a flag; what is there afterwards is all of the result, or nothing."""
+    library = load_library()
+    spans, alive = plan._spans.lower([span])
+    run = library.ffi.new("sslm_run *")
+    run.spans, run.span_count, run.last_segment, run.cancel = spans, 1, 2, flag
+    status = int(library.lib.sslm_native_plan_run(plan._handle, run))
+    alive.clear()
+    if status == library.lib.SSLM_OK:
+        assert bytes(span.memory.residual) == bytes(expected.memory.residual)
+    else:
+        assert status == library.lib.SSLM_CANCELLED
+        assert not any(bytes(span.memory.residual))
+    return status
+
+
 def test_one_thread_at_a_time_runs_a_plan(model: RandomProgram) -> None:
     plan = compile_plan(model, threads=2)
     expected = Runner(model.program, token_ids(0, SHAPE.vocab_size, 100))

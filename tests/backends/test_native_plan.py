@@ -1,9 +1,12 @@
 """What native plans refuse, and how they stop."""
 
+import gc
 import multiprocessing
 import os
 import threading
+import weakref
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -158,6 +161,52 @@ def test_a_closed_plan_does_not_run(model: RandomProgram) -> None:
     plan.close()
     with pytest.raises(PlanClosedError):
         plan.run(0, 1, [span_of(model)])
+
+
+def test_a_plan_that_is_closed_under_a_run_keeps_its_memory(model: RandomProgram) -> None:
+    """Another thread closes it after the run has looked, and before it is in the library."""
+    plan = compile_plan(model)
+    lower, held = plan._spans.lower, weakref.ref(plan._memory)
+
+    def lower_late(spans: Sequence[Span]) -> tuple[Any, list[Any]]:
+        plan.close()
+        gc.collect()
+        assert held() is not None
+        return lower(spans)
+
+    plan._spans.lower = lower_late  # type: ignore[method-assign]
+    span = span_of(model)
+    with pytest.raises(PlanClosedError):
+        plan.run(0, 1, [span])
+    assert not any(bytes(span.memory.residual))
+    gc.collect()
+    assert held() is None
+
+
+def test_a_plan_in_use_is_not_closed(model: RandomProgram) -> None:
+    plan = compile_plan(model, threads=2)
+    errors = []
+
+    def work() -> None:
+        span = span_of(model, 64)
+        while not errors:
+            try:
+                plan.run(0, 2, [span])
+            except PlanClosedError as error:
+                errors.append(error)
+            except PlanBusyError:
+                continue  # Closing has begun.
+
+    running = threading.Thread(target=work)
+    running.start()
+    while True:
+        try:
+            plan.close()
+        except PlanBusyError:
+            continue
+        break
+    running.join(20)
+    assert len(errors) == 1
 
 
 def test_scratch_is_what_the_plan_says(model: RandomProgram) -> None:

@@ -62,15 +62,18 @@ class NativePlan:
         Raises:
             SegmentRangeError: If first … last is not a range of segments.
             OpShapeError: If a span's buffers, rows, ids, positions or pages do not fit the plan.
-            PlanBusyError: If another thread is running this plan.
+            PlanBusyError: If another thread is running this plan, or is just closing it.
             PlanClosedError: If the plan is closed.
             ForkedPlanError: If the plan's threads are in another process.
         """
         count = len(self._program.segments)
         if not 0 <= first <= last <= count:
             raise SegmentRangeError(first, last, count)
-        handle = self._usable_handle()
+        # Held until the call returns: a close in another thread must not free what it looks at. The
+        # closed plan stays marked as running, so a run that comes too late is refused as busy.
+        memory, handle = self._memory, self._usable_handle()
         array, alive = self._spans.lower(spans)
+        alive.append(memory)
         run = self._library.ffi.new("sslm_run *")
         run.spans, run.span_count = array, len(spans)
         run.first_segment, run.last_segment = first, last
@@ -83,14 +86,17 @@ class NativePlan:
         """Join the threads and release the memory. Closing twice is no error.
 
         Raises:
-            PlanBusyError: If another thread is running this plan.
+            PlanBusyError: If another thread is running this plan; nothing was closed.
         """
-        if self._handle is None:
+        # The memory is held as in run: two threads may close at once.
+        memory, handle = self._memory, self._handle
+        if handle is None or memory is None:
             return
-        # After a fork the threads are not here to be joined; the memory is this process's own copy.
-        is_owner = self._threads == 1 or os.getpid() == self._process
+        # After a fork the threads are not here to be joined, and a run of the parent's is marked as
+        # going on for ever; the memory is this process's own copy.
+        is_owner = os.getpid() == self._process
         lib = self._library.lib
-        if is_owner and lib.sslm_native_plan_close(self._handle) != lib.SSLM_OK:
+        if is_owner and lib.sslm_native_plan_close(handle) != lib.SSLM_OK:
             raise PlanBusyError
         self._handle = self._memory = None
 
@@ -125,7 +131,7 @@ class NativePlan:
     def _run_error(self, status: int, run: Any, spans: Sequence[Span]) -> SslmError:
         lib, value = self._library.lib, int(run.bad_value)
         if status == lib.SSLM_BUSY:
-            return PlanBusyError()
+            return PlanClosedError() if self._handle is None else PlanBusyError()
         where = "the run" if run.bad_span < 0 else f"span {run.bad_span}"
         struct = self._lowering.struct
         reasons = {

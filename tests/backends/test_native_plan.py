@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 from sslm.backends.native import NativeBackend, NativePlan
-from sslm.errors.native import ForkedPlanError, PlanBusyError, PlanClosedError
+from sslm.errors.base import SslmError
+from sslm.errors.native import (
+    ForkedPlanError,
+    PlanBusyError,
+    PlanClosedError,
+    PlanMemoryUnusableError,
+    RunCancelledError,
+    ThreadStartError,
+)
 from sslm.errors.program import (
     OpShapeError,
     SegmentRangeError,
@@ -21,7 +29,7 @@ from sslm.errors.program import (
     TensorShapeError,
     TierUnavailableError,
 )
-from sslm.native_library import load_library
+from sslm.native_library import NativeLibrary, load_library
 from sslm.program.plan import Span
 from sslm.program.tensors import Encoding, Tensor
 from tests.backends.random_program import RandomProgram, Runner, Shape, run_together, token_ids
@@ -185,7 +193,7 @@ def test_a_plan_that_is_closed_under_a_run_keeps_its_memory(model: RandomProgram
 
 def test_a_plan_in_use_is_not_closed(model: RandomProgram) -> None:
     plan = compile_plan(model, threads=2)
-    errors = []
+    errors: list[PlanClosedError] = []
 
     def work() -> None:
         span = span_of(model, 64)
@@ -305,6 +313,60 @@ def test_one_thread_at_a_time_runs_a_plan(model: RandomProgram) -> None:
         thread.join()
     assert len(outcomes) == 3
     assert all(found["digests"] == expected.digests for found in outcomes)
+
+
+class RefusingLibrary:
+    """The library, but for one function, which returns a status and does nothing."""
+
+    def __init__(self, name: str, status: str) -> None:
+        library = load_library()
+        self._lib = library.lib
+        setattr(self, name, lambda *_: getattr(library.lib, status))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lib, name)
+
+
+def refusing(name: str, status: str) -> NativeLibrary:
+    library = load_library()
+    return NativeLibrary(library.ffi, RefusingLibrary(name, status), library.path)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        ("SSLM_BAD_TIER", TierUnavailableError),
+        ("SSLM_BAD_MEMORY", PlanMemoryUnusableError),
+        ("SSLM_NO_THREAD", ThreadStartError),
+    ],
+)
+def test_what_keeps_a_plan_from_opening_is_named(
+    model: RandomProgram, status: str, error: type[SslmError]
+) -> None:
+    plan = compile_plan(model)
+    with pytest.raises(error):
+        NativePlan(refusing("sslm_native_plan_open", status), model.program, plan._lowering)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        ("SSLM_CANCELLED", RunCancelledError),
+        ("SSLM_BUSY", PlanBusyError),
+        ("SSLM_BAD_SEGMENTS", SegmentRangeError),
+        ("SSLM_BAD_ROWS", OpShapeError),
+        ("SSLM_BAD_TOKEN", OpShapeError),
+        ("SSLM_BAD_POSITION", OpShapeError),
+        ("SSLM_BAD_PAGE", OpShapeError),
+    ],
+)
+def test_what_stops_a_run_is_named(
+    model: RandomProgram, status: str, error: type[SslmError]
+) -> None:
+    plan = compile_plan(model)
+    plan._library = refusing("sslm_native_plan_run", status)
+    with pytest.raises(error):
+        plan.run(0, 1, [span_of(model)])
 
 
 def child(plan: NativePlan, span: Span, results: Any) -> None:

@@ -31,6 +31,13 @@ class ForkedPlanError(StateError):
     process: int
 
 
+class RunCancelledError(StateError):
+    """A run stopped because its flag was set; no residual, fixed state or counter has changed."""
+
+    status = Status.RUN_CANCELLED
+    message = "the run was cancelled and has changed nothing; it may be run again"
+
+
 class NativeLibraryMissingError(ResourceError):
     """The package was installed without its shared library."""
 
@@ -73,3 +80,15 @@ class PlanMemoryError(ResourceError):
     status = Status.PLAN_MEMORY
     message = "no memory for a plan of {size_bytes} bytes; ask for fewer rows or a shorter context"
     size_bytes: int
+
+
+class PlanMemoryUnusableError(ResourceError):
+    """The library refused the memory that a plan was to lie in."""
+
+    status = Status.PLAN_MEMORY_UNUSABLE
+    message = (
+        "the library refuses {size_bytes} bytes at address {address:#x} for a plan; expected are "
+        "those that it asks for, at a multiple of 64"
+    )
+    size_bytes: int
+    address: int

@@ -21,6 +21,16 @@ class TokenIdRangeError(ArgumentError):
     largest: int
 
 
+class TokenIdTypeError(ArgumentError):
+    """A token id is not a whole number."""
+
+    status = Status.TOKEN_ID_TYPE
+    message = "token id {found} at index {index} is of type {kind}, expected int"
+    found: str
+    index: int
+    kind: str
+
+
 class ContextLengthError(ArgumentError):
     """Prompt and answer do not fit the context; nothing was cut or shifted."""
 
@@ -58,6 +68,19 @@ class SequenceBusyError(StateError):
     message = "the sequence has {pending} tokens to compute, expected {expected}"
     pending: int
     expected: str
+
+
+class ForkedProcessError(StateError):
+    """A model came into this process by a fork, which copies locks but not who holds them."""
+
+    status = Status.FORKED_PROCESS
+    message = (
+        "this {kind} was opened by process {owner}, this is process {process}: open it again after "
+        "the fork"
+    )
+    kind: str
+    owner: int
+    process: int
 
 
 class KvPoolExhaustedError(ResourceError):

@@ -12,10 +12,12 @@ from sslm.errors.native import (
     PlanBusyError,
     PlanClosedError,
     PlanMemoryError,
+    PlanMemoryUnusableError,
+    RunCancelledError,
     ThreadStartError,
 )
-from sslm.errors.program import OpShapeError, SegmentRangeError
-from sslm.native_library import NativeLibrary
+from sslm.errors.program import OpShapeError, SegmentRangeError, TierUnavailableError
+from sslm.native_library import TIERS, NativeLibrary, available_tiers
 from sslm.program.plan import Span
 from sslm.program.program import Program
 
@@ -32,6 +34,8 @@ class NativePlan:
 
     Raises:
         PlanMemoryError: If there is no memory for it.
+        PlanMemoryUnusableError: If the library refuses the memory.
+        TierUnavailableError: If this machine does not run the lowering's tier.
         ThreadStartError: If the system does not start its threads.
     """
 
@@ -118,8 +122,17 @@ class NativePlan:
         opened = ffi.new("sslm_plan **")
         status = lib.sslm_native_plan_open(self._lowering.struct, memory, self._size_bytes, opened)
         if status != lib.SSLM_OK:
-            raise ThreadStartError(self._threads)
+            raise self._open_error(status, int(ffi.cast("uintptr_t", memory)))
         return opened[0]
+
+    def _open_error(self, status: int, address: int) -> SslmError:
+        lib = self._library.lib
+        if status == lib.SSLM_BAD_TIER:
+            tier = TIERS[self._lowering.struct.tier]
+            return TierUnavailableError(tier, ", ".join(available_tiers()))
+        if status == lib.SSLM_BAD_MEMORY:
+            return PlanMemoryUnusableError(self._size_bytes, address)
+        return ThreadStartError(self._threads)
 
     def _usable_handle(self) -> Any:
         if self._handle is None:
@@ -132,6 +145,11 @@ class NativePlan:
         lib, value = self._library.lib, int(run.bad_value)
         if status == lib.SSLM_BUSY:
             return PlanClosedError() if self._handle is None else PlanBusyError()
+        if status == lib.SSLM_CANCELLED:
+            return RunCancelledError()
+        if status == lib.SSLM_BAD_SEGMENTS:
+            count = len(self._program.segments)
+            return SegmentRangeError(int(run.first_segment), int(run.last_segment), count)
         where = "the run" if run.bad_span < 0 else f"span {run.bad_span}"
         struct = self._lowering.struct
         reasons = {

@@ -1,11 +1,12 @@
 """One sequence: its tokens, where it stands, and the memory that plans compute in."""
 
+import operator
 from array import array
 from collections import deque
 from collections.abc import Sequence as TokenIds
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, SupportsIndex
 
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -13,6 +14,7 @@ from sslm.errors.runtime import (
     OptionRangeError,
     SequenceBusyError,
     TokenIdRangeError,
+    TokenIdTypeError,
 )
 from sslm.numerics.digests import answer_digest, first_link, next_link
 from sslm.program.ops import SaturationSite
@@ -146,21 +148,29 @@ class Sequence:
         """Queue tokens to compute. The token chosen before is forgotten, unless there are none.
 
         Raises:
+            TokenIdTypeError: If one is not an integer; nothing was queued.
             TokenIdRangeError: If one is not in the vocabulary; nothing was queued.
             ContextLengthError: If they do not fit; nothing was queued.
             ObjectClosedError: If the sequence is closed.
         """
         if not self._buffers:
             raise ObjectClosedError("sequence")
-        for index, token_id in enumerate(token_ids):
-            if not 0 <= token_id < self.program.vocab_size:
-                raise TokenIdRangeError(token_id, index, self.program.vocab_size - 1)
-        needed = self.position + self.pending_count + len(token_ids)
+        ids = [self._checked_id(index, token_id) for index, token_id in enumerate(token_ids)]
+        needed = self.position + self.pending_count + len(ids)
         if needed > self.options.context_tokens:
             raise ContextLengthError(needed, self.options.context_tokens)
-        if len(token_ids):
-            self._pending.extend(token_ids)
+        if ids:
+            self._pending.extend(ids)
             self.selected = None
+
+    def _checked_id(self, index: int, found: object) -> int:
+        # Integers of other libraries are welcome; a truth value is no id, though Python counts it.
+        if isinstance(found, bool) or not isinstance(found, SupportsIndex):
+            raise TokenIdTypeError(repr(found), index, type(found).__name__)
+        token_id = operator.index(found)
+        if not 0 <= token_id < self.program.vocab_size:
+            raise TokenIdRangeError(token_id, index, self.program.vocab_size - 1)
+        return token_id
 
     def begin_chunk(self) -> "Chunk":
         """Return the chunk in progress, or start the next one.

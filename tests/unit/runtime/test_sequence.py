@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sslm.backends.reference.backend import ReferencePlan
@@ -12,6 +13,7 @@ from sslm.errors.runtime import (
     OptionRangeError,
     SequenceBusyError,
     TokenIdRangeError,
+    TokenIdTypeError,
 )
 from sslm.numerics.digests import answer_digest, first_link, next_link
 from sslm.runtime.kv_pool import KvPool
@@ -96,6 +98,26 @@ def test_ids_out_of_range_queue_nothing(token_ids: list[int], index: int) -> Non
         facts = error.token_id, error.index, error.largest
         assert facts == (token_ids[index], index, VOCAB_SIZE - 1)
         assert (sequence.pending_count, sequence.selected) == (0, before)
+
+
+@pytest.mark.parametrize("bad", [1.5, 2.0, "a", None, True, np.float32(1), np.bool_(True), [1]])
+def test_ids_that_are_no_integers_queue_nothing(bad: Any) -> None:
+    with new_sequence() as sequence:
+        sequence.push([2])
+        with pytest.raises(TokenIdTypeError) as caught:
+            sequence.push([1, bad])
+        assert (caught.value.index, caught.value.kind) == (1, type(bad).__name__)
+        assert sequence.pending_count == 1
+        run(sequence)
+        assert sequence.token_ids == [2]
+
+
+def test_integers_of_other_libraries_are_ids() -> None:
+    with new_sequence() as sequence:
+        sequence.push(np.array([3, 1], np.uint16))
+        run(sequence)
+        assert sequence.token_ids == [3, 1]
+        assert {type(token_id) for token_id in sequence.token_ids} == {int}
 
 
 def test_the_context_ends_exactly_where_it_was_said_to() -> None:

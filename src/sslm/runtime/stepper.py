@@ -18,7 +18,7 @@ def advance(
 
     Args:
         plan: Compiled from the sequences' program.
-        sequences: Each with something pending.
+        sequences: Each once, with something pending.
         budget_segments: At least 1; a chunk runs to the end of its segments if it may.
         row_count_max: What the plan was compiled for; more rows take several runs.
 
@@ -26,12 +26,15 @@ def advance(
         The sequences whose chunk came to its end, with that chunk.
 
     Raises:
-        OptionRangeError: If the budget is below 1, or a chunk alone has too many rows; nothing ran.
+        OptionRangeError: If the budget is below 1, a sequence is listed twice, or a chunk alone has
+            too many rows; nothing ran.
         SequenceBusyError: If a sequence has nothing pending; nothing ran.
         ObjectClosedError: If a sequence is closed; nothing ran.
     """
     if budget_segments < 1:
         raise OptionRangeError("budget_segments", str(budget_segments), "at least 1")
+    if len(set(sequences)) < len(sequences):
+        raise OptionRangeError("sequences", "one of them twice", "each once")
     waiting = sorted(sequences, key=lambda sequence: _stage(sequence.begin_chunk()))
     most_rows = max((s.begin_chunk().span.row_count for s in waiting), default=0)
     if most_rows > row_count_max:

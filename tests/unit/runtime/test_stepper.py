@@ -174,6 +174,15 @@ def test_nothing_to_advance() -> None:
     assert plan.runs == []
 
 
+def test_a_sequence_that_is_listed_twice_is_refused() -> None:
+    plan = Recorder()
+    first, second = plan.sequence(3), plan.sequence(3)
+    with pytest.raises(OptionRangeError, match="each once"):
+        advance(plan, [first, second, first], budget_segments=1, row_count_max=64)
+    assert plan.runs == []
+    assert (first.chunk, first.pending_count) == (None, 3)
+
+
 @pytest.mark.parametrize(("budget_segments", "row_count_max"), [(0, 64), (-1, 64), (1, 9)])
 def test_budgets_that_could_not_make_progress_are_refused(
     budget_segments: int, row_count_max: int

@@ -8,7 +8,18 @@ from sslm.backends.reference import ReferenceBackend
 from sslm.convert.calibration_text import GOLDEN_MESSAGE, GOLDEN_PROMPTS, TOKEN_PAIR_TEXTS
 from sslm.engine.runner import Runner
 from sslm.engine.tracing import run_traced, weight_digests
-from sslm.errors.text import TextNotEncodableError
+from sslm.errors.text import (
+    ChatRefusedError,
+    TemplateFailedError,
+    TemplateFeatureError,
+    TemplateHidesContentError,
+    TemplateSizeError,
+    TemplateSyntaxError,
+    TemplateWorkError,
+    TextNotEncodableError,
+    TextTooLongError,
+    TextUnicodeError,
+)
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
@@ -16,6 +27,20 @@ from sslm.text.tokenizer import Tokenizer
 
 ANSWER_TOKENS: Final = 8
 PROMPT_TOKENS_MAX: Final = 48
+
+_NOT_RENDERABLE: Final = (
+    ChatRefusedError,
+    TemplateFailedError,
+    TemplateFeatureError,
+    TemplateHidesContentError,
+    TemplateSizeError,
+    TemplateSyntaxError,
+    TemplateWorkError,
+    TextNotEncodableError,
+    TextTooLongError,
+    TextUnicodeError,
+)
+"""What a chat template can do that is no fault of the model's arithmetic."""
 
 
 def record_golden(artifact: Artifact, on_progress: Callable[[int, int], None]) -> Golden:
@@ -57,10 +82,19 @@ def _prompts(artifact: Artifact, tokenizer: Tokenizer) -> list[tuple[str | None,
         ids = tokenizer.encode(text)[: max(limit, 1)]
         prompts.append((text, ids, ANSWER_TOKENS if limit >= 1 else 1))
     if artifact.chat_template is not None:
-        template = ChatTemplate(artifact.chat_template)
-        ids = encode_chat(tokenizer, template, [Message("user", GOLDEN_MESSAGE)])
-        prompts.append((None, ids[: max(limit, 1)], 1))
+        ids = _chat_ids(artifact.chat_template, tokenizer)
+        if ids:
+            prompts.append((None, ids[: max(limit, 1)], 1))
     return prompts
+
+
+def _chat_ids(source: str, tokenizer: Tokenizer) -> list[int]:
+    """Return the prompt of a conversation, empty if the template cannot make one here."""
+    try:
+        return encode_chat(tokenizer, ChatTemplate(source), [Message("user", GOLDEN_MESSAGE)])
+    except _NOT_RENDERABLE:
+        # The model is as good without: chatting with it reports what its template is refused for.
+        return []
 
 
 def _token_pairs(tokenizer: Tokenizer) -> list[TokenPair]:

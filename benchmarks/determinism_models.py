@@ -140,7 +140,7 @@ def _write(path: Path, model: TinyModel, source: Path, tensors: dict[str, Tensor
         fraction_bits=model.fraction_bits,
         vocabulary=vocabulary,
         provenance=Provenance(
-            source_name=source.name, source_sha256=bytes(32), converter_version="benchmark"
+            source_sha256=bytes(32), converter_version="benchmark"
         ),
     )
     write_artifact(path, parts, TensorStream.of(tensors))

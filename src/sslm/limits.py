@@ -75,7 +75,7 @@ SSLM_PROVENANCE_SIZE_BYTES_MAX: Final = 1 << 16
 """Bytes of an artifact's provenance: a few names, a hash and the conversion's options."""
 
 SSLM_GOLDEN_SIZE_BYTES_MAX: Final = 1 << 22
-"""Bytes of an artifact's golden runs. 64 runs over 512 layers take about 2 MiB."""
+"""Bytes of an artifact's golden runs. 16 runs over 512 layers take about 0.6 MiB."""
 
 SSLM_TEMPLATE_SIZE_BYTES_MAX: Final = 1 << 18
 """UTF-8 bytes of an artifact's chat template. The longest published one has about 15 KiB."""
@@ -95,8 +95,11 @@ SSLM_TENSOR_EXPONENT_MAX: Final = 1 << 10
 SSLM_JSON_DIGITS_MAX: Final = 20
 """Digits of an integer in JSON: 64 bits. Keeps parsing linear."""
 
-SSLM_GOLDEN_RUN_COUNT_MAX: Final = 64
-"""Golden runs of one artifact, so that verifying stays a matter of seconds."""
+SSLM_GOLDEN_RUN_COUNT_MAX: Final = 16
+"""Golden runs of one artifact."""
+
+SSLM_GOLDEN_RUN_TOKENS_MAX: Final = 256
+"""Tokens of prompt and answer of one golden run, so that verifying stays a matter of seconds."""
 
 SSLM_GOLDEN_TOKEN_COUNT_MAX: Final = 4096
 """Token ids of one prompt, answer or text of the golden runs."""
@@ -142,3 +145,12 @@ STOP_COUNT_MAX: Final = 16
 
 STOP_SIZE_CHARS_MAX: Final = 1024
 """Characters of one stop string: as much text may be held back while streaming."""
+
+MEMORY_BYTES_MAX: Final = 1 << 62
+"""Bytes that a budget may allow; no address space is larger."""
+
+SEQUENCE_COUNT_MAX: Final = 1 << 20
+"""Sequences that a footprint may be asked for."""
+
+CHAT_LITERAL_COMPARISONS_MAX: Final = 1 << 25
+"""Characters of a template's literals, those in the messages, times control tokens: a second."""

@@ -247,8 +247,8 @@ PROVENANCE_DEFECTS = [
     ({"source_sha256": "0" * 63}, json_errors.JsonTextError),
     ({"source_sha256": "A" * 64}, json_errors.JsonTextError),
     ({"source_sha256": "0" * 65}, json_errors.JsonRangeError),
-    ({"source_name": None}, json_errors.JsonTypeError),
-    ({"source_name": "x" * 1025}, json_errors.JsonRangeError),
+    ({"converter_version": None}, json_errors.JsonTypeError),
+    ({"converter_version": "x" * 1025}, json_errors.JsonRangeError),
     ({"options": {"a": 1}}, json_errors.JsonTypeError),
     ({"options": {str(index): "" for index in range(65)}}, json_errors.JsonRangeError),
 ]
@@ -265,7 +265,7 @@ RUN = {
     "prompt_token_ids": [0],
     "segment_digests": ["0" * 64] * 3,
     "text": None,
-    "token_ids": [],
+    "token_ids": [0],
 }
 
 GOLDEN_DEFECTS = [
@@ -276,6 +276,8 @@ GOLDEN_DEFECTS = [
     ({"runs": [RUN | {"prompt_token_ids": [5]}]}, json_errors.JsonRangeError),
     ({"runs": [RUN | {"token_ids": [-1]}]}, json_errors.JsonRangeError),
     ({"runs": [RUN | {"token_ids": ["a"]}]}, json_errors.JsonTypeError),
+    ({"runs": [RUN | {"token_ids": []}]}, json_errors.JsonRangeError),
+    ({"runs": [RUN | {"token_ids": [0] * 16}]}, errors.SectionsDisagreeError),
     ({"runs": [RUN | {"digest": "0" * 62}]}, json_errors.JsonTextError),
     ({"runs": [RUN | {"segment_digests": ["0" * 64] * 2}]}, errors.SectionsDisagreeError),
     ({"weight_digests": ["0" * 64] * 4}, errors.SectionsDisagreeError),

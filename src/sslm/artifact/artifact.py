@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -51,7 +52,14 @@ class Artifact:
         return hashlib.sha256(self.file.view).digest()
 
     def close(self) -> None:
-        """Give the file back; may be called again. Tensors that others hold stay valid."""
+        """Give the file back; may be called again.
+
+        The tensors' bytes go with it. While something else still looks at them, such as an open
+        plan, the file stays mapped until that is done.
+        """
+        for tensor in self.tensors.values():
+            with suppress(BufferError):
+                tensor.data.release()
         self.file.close()
 
     def __enter__(self) -> Self:

@@ -1,16 +1,13 @@
 """Files that appear complete or not at all."""
 
-import errno
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-from sslm.errors.artifact import DiskFullError, UnwritableFileError
-
-_FULL: Final = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
+from sslm.artifact.write_errors import named_write_errors
 
 
 @contextmanager
@@ -32,7 +29,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     target = Path(path)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
-    try:
+    with named_write_errors(path):
         try:
             with partial.open("xb") as file:
                 yield file
@@ -43,13 +40,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             with suppress(OSError):
                 partial.unlink()
             raise
-        _sync_folder(target.parent)
-    except OSError as error:
-        kind = DiskFullError if error.errno in _FULL else UnwritableFileError
-        raise kind(os.fspath(path), error.strerror or str(error)) from error
+        sync_folder(target.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new name last through a power cut, where the system lets a folder be opened."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

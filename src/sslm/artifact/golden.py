@@ -19,8 +19,9 @@ class GoldenRun:
 
     Args:
         text: The prompt as text, or None if it is known as ids alone.
-        prompt_token_ids: At least one id, at most 4,096.
-        token_ids: The answer, greedily decoded.
+        prompt_token_ids: At least one id.
+        token_ids: The answer, greedily decoded; at least one id. With the prompt at most 1,024,
+            and at most the positions of the model.
         digest: The answer's digest.
         segment_digests: For embed, each layer and the head: the SHA-256 of the digests of that
             segment, one after the other over the positions.
@@ -46,7 +47,7 @@ class Golden:
     """The golden runs of one artifact.
 
     Args:
-        runs: At most 64.
+        runs: At most 16.
         weight_digests: For embed, each layer and the head: a digest of the tensors that the
             segment uses.
         token_pairs: At most 1,024.
@@ -121,11 +122,15 @@ def _read_run(
     run = GoldenRun(
         text=fields.text_or_none("text", at_most=limits.SSLM_GOLDEN_TEXT_SIZE_CHARS_MAX),
         prompt_token_ids=fields.items("prompt_token_ids", token_id, at_least=1, at_most=count),
-        token_ids=fields.items("token_ids", token_id, at_most=count),
+        token_ids=fields.items("token_ids", token_id, at_least=1, at_most=count),
         digest=fields.hexadecimal("digest", size_bytes=DIGEST_SIZE_BYTES),
         segment_digests=_segment_digests(fields, "segment_digests", config),
     )
     fields.finish()
+    length = len(run.prompt_token_ids) + len(run.token_ids)
+    longest = min(config.max_position_embeddings, limits.SSLM_GOLDEN_RUN_TOKENS_MAX)
+    if length > longest:
+        raise SectionsDisagreeError(f"{place}, prompt and answer,", "tokens", length, longest)
     return run
 
 

@@ -15,13 +15,11 @@ class Provenance:
     """What was converted, by what, and how. It changes no token and is not part of ``model_id``.
 
     Args:
-        source_name: Name of the source file, without folders; at most 1,024 characters.
         source_sha256: Of the source file, 32 bytes.
         converter_version: Version of this package that wrote the artifact.
         options: What the conversion was asked for, by name; at most 64.
     """
 
-    source_name: str
     source_sha256: bytes
     converter_version: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -33,7 +31,6 @@ def encode_provenance(provenance: Provenance) -> bytes:
         {
             "converter_version": provenance.converter_version,
             "options": dict(provenance.options),
-            "source_name": provenance.source_name,
             "source_sha256": provenance.source_sha256.hex(),
         }
     )
@@ -43,7 +40,6 @@ def decode_provenance(data: memoryview) -> Provenance:
     """Read and check the section; raise a JSON error for anything that is not as it must be."""
     fields = JsonFields("provenance", decode_json(data, "provenance"))
     provenance = Provenance(
-        source_name=fields.text("source_name", at_most=_TEXT_SIZE_CHARS_MAX),
         source_sha256=fields.hexadecimal("source_sha256", size_bytes=32),
         converter_version=fields.text("converter_version", at_most=_TEXT_SIZE_CHARS_MAX),
         options=fields.texts(

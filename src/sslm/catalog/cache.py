@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.file_lock import try_lock
 from sslm.catalog.names import checked_name
-from sslm.catalog.write_errors import named_write_errors
 from sslm.errors.catalog import CacheBusyError
 from sslm.program.program import ARITHMETIC_VERSION
 from sslm.version import VERSION

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.known_models import KnownModel, PinnedFile
 from sslm.catalog.pinned_files import Readable, require_pinned, sha256_of_copy
-from sslm.catalog.write_errors import named_write_errors
 from sslm.errors.artifact import DiskFullError
 from sslm.errors.base import SslmError
 from sslm.errors.catalog import (

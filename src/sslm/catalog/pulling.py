@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from sslm.artifact.reading import read_artifact
+from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.adding import WAITING, Progress, add_known_model, convert
 from sslm.catalog.cache import WAIT_S_MAX, Cache, CachedModel, cache_folder, conversion_key
 from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
 from sslm.catalog.names import name_of_file
 from sslm.catalog.pinned_files import file_sha256, sha256_of_copy
 from sslm.catalog.resolving import is_path, unknown_model
-from sslm.catalog.write_errors import named_write_errors
 from sslm.engine.runner import build_program
 from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError

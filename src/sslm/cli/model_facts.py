@@ -45,7 +45,6 @@ def artifact_facts(path: Path) -> Facts:
             "tokenizer": _tokenizer_facts(artifact),
             "golden": _golden_facts(artifact),
             "provenance": {
-                "source_name": artifact.provenance.source_name,
                 "source_sha256": artifact.provenance.source_sha256.hex(),
                 "converter_version": artifact.provenance.converter_version,
                 "options": dict(artifact.provenance.options),

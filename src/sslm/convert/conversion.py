@@ -16,6 +16,8 @@ from sslm.artifact import (
     read_artifact,
     write_artifact,
 )
+from sslm.artifact.atomic_file import sync_folder
+from sslm.artifact.write_errors import named_write_errors
 from sslm.backends.native import NativeBackend
 from sslm.convert.balance import balance_for
 from sslm.convert.calibrate import calibrate, rough_bits
@@ -90,8 +92,23 @@ def convert_gguf(
     if weights not in WEIGHT_FORMATS:
         raise OptionRangeError("weights", repr(weights), " or ".join(WEIGHT_FORMATS))
     path = Path(out)
+    # The folder first: a place that cannot be written is found before a minute of work.
+    with _scratch_folder(path) as folder:
+        parts, tensors = _convert(Path(source), weights, on_progress)
+        written = _write_verified(Path(folder), parts, tensors, on_progress)
+        report = _report(path, written, parts.provenance.source_sha256)
+        with named_write_errors(path):
+            written.replace(path)
+            sync_folder(path.parent)
+    return report
+
+
+def _convert(
+    source: Path, weights: str, on_progress: Progress
+) -> tuple[ArtifactParts, TensorStream]:
+    """Return all of the artifact but its golden runs."""
     with GgufModelSource.open(source) as model:
-        digest = _file_sha256(Path(source), on_progress)
+        digest = _file_sha256(source, on_progress)
         vocabulary = vocabulary_from_gguf(model.file.metadata)
         quantized, bits = _quantize(model, Tokenizer(vocabulary), on_progress)
         parts = ArtifactParts(
@@ -100,18 +117,12 @@ def convert_gguf(
             vocabulary=vocabulary,
             chat_template=chat_template_from_gguf(model.file.metadata),
             provenance=Provenance(
-                source_name=Path(source).name,
                 source_sha256=digest,
                 converter_version=VERSION,
                 options={"weights": weights},
             ),
         )
-        tensors = TensorStream.of(quantized.tensors(bits))
-    with _scratch_folder(path) as folder:
-        written = _write_verified(Path(folder), parts, tensors, on_progress)
-        report = _report(path, written, digest)
-        written.replace(path)
-    return report
+        return parts, TensorStream.of(quantized.tensors(bits))
 
 
 def _quantize(
@@ -133,6 +144,7 @@ def _quantize(
         lambda done, total: on_progress("quantize", done, total),
         balance.apply,
         Correlations(inputs, balance, head).of,
+        plain.rope,
     )
     rounds = _CALIBRATION_ROUNDS
     return weights, calibrate(
@@ -142,10 +154,8 @@ def _quantize(
 
 def _scratch_folder(path: Path) -> "tempfile.TemporaryDirectory[str]":
     """Return a folder beside *path*, so that the last step is a rename."""
-    try:
+    with named_write_errors(path):
         return tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise OptionRangeError("out", str(path), f"a folder one can write to ({error})") from error
 
 
 def _write_verified(

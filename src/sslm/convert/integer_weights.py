@@ -50,8 +50,7 @@ class IntegerWeights:
         head_scales: Row scales of the output projection, which may share its codes.
         gains: Norm gains times the root of their width, by canonical name.
         biases: float64 by canonical name, with the attention factor folded in.
-        rope_cos: Table bytes.
-        rope_sin: Table bytes.
+        rope: Bytes of the tables of cosines and sines.
     """
 
     config: ModelConfig
@@ -59,8 +58,7 @@ class IntegerWeights:
     head_scales: Mantissas
     gains: dict[str, Mantissas]
     biases: dict[str, Float64Array]
-    rope_cos: bytes
-    rope_sin: bytes
+    rope: tuple[bytes, bytes]
 
     def tensors(self, bits: FractionBits) -> dict[str, Tensor]:
         """Return every tensor of the artifact for these fraction bits, by name."""
@@ -83,8 +81,8 @@ class IntegerWeights:
             clipped = np.clip(scaled, -INT32_MAX, INT32_MAX).astype(np.int32)
             _add(found, name, Mantissas(clipped, 0))
         table = self.config.max_position_embeddings, self.config.rotary_dim // 2
-        found["rope.cos"] = _tensor("rope.cos", Encoding.INT32, table, 0, self.rope_cos)
-        found["rope.sin"] = _tensor("rope.sin", Encoding.INT32, table, 0, self.rope_sin)
+        for name, data in zip(("rope.cos", "rope.sin"), self.rope, strict=True):
+            found[name] = _tensor(name, Encoding.INT32, table, 0, data)
         return found
 
     def _input_bits(self, name: str, bits: FractionBits) -> int:
@@ -120,6 +118,7 @@ def read_integer_weights(
     on_progress: Callable[[int, int], None],
     transform: Callable[[str, Float64Array], Float64Array] = lambda name, weight: weight,
     correlations: Callable[[str], Float64Array | None] = lambda name: None,
+    rope: tuple[bytes, bytes] | None = None,
 ) -> IntegerWeights:
     """Quantize every weight of a source.
 
@@ -128,6 +127,7 @@ def read_integer_weights(
         on_progress: Called with weights done and in all.
         transform: Applied to each weight, by canonical name, before it is rounded.
         correlations: Of the inputs of a matrix, by canonical name, to round it against.
+        rope: The rotary tables, if they were computed before.
     """
     reader = _Reader(source.config)
     shapes = weight_shapes(source.config)
@@ -141,7 +141,7 @@ def read_integer_weights(
             reader.add_vector(name, weight)
         done += math.prod(shape)
         on_progress(done, total)
-    return reader.finish()
+    return reader.finish(rope)
 
 
 class _Reader:
@@ -179,9 +179,11 @@ class _Reader:
         """Return the factor that attention expects in its queries."""
         return LOG2_E / math.sqrt(self._config.head_dim) if ".q_proj" in name else 1.0
 
-    def finish(self) -> IntegerWeights:
+    def finish(self, rope: tuple[bytes, bytes] | None) -> IntegerWeights:
         """Return all weights with the rotary tables."""
-        cos, sin = rope_tables(self._config, self._rope_factors)
+        if rope is None:
+            cos, sin = rope_tables(self._config, self._rope_factors)
+            rope = cos.astype("<i4").tobytes(), sin.astype("<i4").tobytes()
         if self._head_scales is None:
             raise AssertionError("weight_shapes names an output projection")
         return IntegerWeights(
@@ -190,8 +192,7 @@ class _Reader:
             head_scales=self._head_scales,
             gains=self._gains,
             biases=self._biases,
-            rope_cos=cos.astype("<i4").tobytes(),
-            rope_sin=sin.astype("<i4").tobytes(),
+            rope=rope,
         )
 
 

@@ -86,7 +86,7 @@ def test_tensor_that_no_reader_takes(tmp_path: Path) -> None:
 
 def test_parts_that_no_reader_takes(tmp_path: Path) -> None:
     parts = tiny_artifact.PARTS
-    provenance = replace(parts.provenance, source_name="x" * 1025)
+    provenance = replace(parts.provenance, converter_version="x" * 1025)
     with pytest.raises(JsonRangeError):
         write_artifact(
             tmp_path / "a", replace(parts, provenance=provenance), TensorStream.of(TENSORS)

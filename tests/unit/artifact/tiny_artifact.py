@@ -64,7 +64,7 @@ GOLDEN = Golden(
         GoldenRun(
             text=None,
             prompt_token_ids=(0,),
-            token_ids=(),
+            token_ids=(0,),
             digest=bytes(32),
             segment_digests=(bytes(32),) * 3,
         ),
@@ -80,7 +80,6 @@ PARTS = ArtifactParts(
     ),
     vocabulary=VOCABULARY,
     provenance=Provenance(
-        source_name="tiny.gguf",
         source_sha256=bytes(range(32)),
         converter_version="0.1.0",
         options={"weights": "int8"},

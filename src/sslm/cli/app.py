@@ -21,7 +21,7 @@ from sslm.cli import (
     verify,
 )
 from sslm.cli.exit_codes import INTERNAL, INTERRUPTED, USAGE, exit_code
-from sslm.cli.output import error_facts, note, print_json
+from sslm.cli.output import error_facts, note, print_json, shown, use_utf8
 from sslm.errors.base import SslmError
 
 COMMANDS: Final = (
@@ -59,6 +59,7 @@ _UsageProblem: Final = next(
 
 def main() -> None:
     """Run the command line and exit with a code of API: 0, or that of the error's family."""
+    use_utf8()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -85,7 +86,7 @@ def _explain(error: BaseException, *, is_json: bool) -> int:
         case SslmError():
             if is_json:
                 print_json(error_facts(error))
-            note(f"error: {error}")
+            note(shown(f"error: {error}"))
             code = exit_code(error)
         case typer.Exit():
             code = error.exit_code

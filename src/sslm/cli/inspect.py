@@ -7,7 +7,7 @@ import typer
 
 from sslm.cli.model_facts import artifact_facts, gguf_facts
 from sslm.cli.options import CacheDirOption, JsonOption
-from sslm.cli.output import print_json, print_text
+from sslm.cli.output import print_json, print_text, shown
 
 if TYPE_CHECKING:
     from sslm.cli.model_facts import Facts
@@ -72,11 +72,11 @@ def _lines(facts: "Facts", indent: str) -> list[str]:
     width = max((len(name) for name in facts), default=0)
     for name, value in facts.items():
         if isinstance(value, dict):
-            lines += [f"{indent}{name}", *_lines(value, indent + "  ")]
+            lines += [f"{indent}{shown(name)}", *_lines(value, indent + "  ")]
         elif isinstance(value, list):
-            lines += [f"{indent}{name}", *(f"{indent}  {_row(row)}" for row in value)]
+            lines += [f"{indent}{shown(name)}", *(f"{indent}  {_row(row)}" for row in value)]
         else:
-            lines.append(f"{indent}{name:<{width}}  {_shown(value)}")
+            lines.append(f"{indent}{shown(name):<{width}}  {_shown(value)}")
     return lines
 
 
@@ -97,5 +97,4 @@ def _shown(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, list):
         return " x ".join(map(str, value))
-    text = str(value)
-    return text if text.isprintable() else repr(text)[1:-1]
+    return shown(str(value)).replace("\n", "\\n")

@@ -147,6 +147,8 @@ def open_model(
     from sslm.catalog.loading import load
 
     count = thread_count(threads)
+    if backend == "reference" and threads == DEFAULT_THREADS:
+        count = 1
     with progress(is_shown=not no_progress) as report:
         return load(
             model,

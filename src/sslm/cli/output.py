@@ -1,5 +1,6 @@
 """What commands print: the answer or JSON on stdout, everything else on stderr."""
 
+import io
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +45,18 @@ def note(text: str) -> None:
     """Write a line for a person to stderr."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def shown(text: str) -> str:
+    """Return text that may come from a file so that none of it can steer the terminal."""
+    return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
+
+
+def use_utf8() -> None:
+    """Write UTF-8 whatever the locale, and what is no text as escapes, so that no print fails."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def print_table(

@@ -11,6 +11,7 @@ from typing import Final, Self
 from sslm import limits
 from sslm.artifact import Artifact, read_artifact
 from sslm.engine.generation import Generation, Request, stop_strings
+from sslm.engine.options import require_int
 from sslm.engine.results import Completion, Footprint
 from sslm.engine.runner import Runner, open_backend
 from sslm.engine.stream import Stream
@@ -21,7 +22,7 @@ from sslm.errors.engine import (
     NoGoldenRunsError,
     NotAnArtifactError,
 )
-from sslm.errors.runtime import OptionRangeError
+from sslm.errors.runtime import ContextLengthError, ObjectClosedError, OptionRangeError
 from sslm.runtime.sequence import SequenceOptions
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
@@ -72,10 +73,13 @@ class Model:
         mmap: bool = True,
     ) -> None:
         self.path = Path(path)
-        if not 1 <= threads <= limits.THREAD_COUNT_MAX:
-            expected = f"from 1 to {limits.THREAD_COUNT_MAX}"
-            raise OptionRangeError("threads", str(threads), expected)
+        require_int("threads", threads, lowest=1, highest=limits.THREAD_COUNT_MAX)
+        if backend == "reference" and threads > 1:
+            raise OptionRangeError("threads", str(threads), "1: the reference has no more")
+        if memory_bytes is not None:
+            require_int("memory_bytes", memory_bytes, lowest=1, highest=limits.MEMORY_BYTES_MAX)
         self.threads = threads
+        self._is_closed = False
         self._artifact = _open_artifact(self.path, mmap=mmap)
         try:
             if sha256 is not None:
@@ -103,7 +107,12 @@ class Model:
 
     @cached_property
     def file_sha256(self) -> str:
-        """What ``sha256sum`` prints for the file; computed when first asked for."""
+        """What ``sha256sum`` prints for the file; computed when first asked for.
+
+        Raises:
+            ObjectClosedError: If the model is closed, and this was never asked for before.
+        """
+        self._require_open()
         return self._artifact.file_sha256().hex()
 
     @property
@@ -139,8 +148,8 @@ class Model:
 
     def footprint(self, sequences: int = 1) -> Footprint:
         """Return the bytes that the model and this many full sequences take."""
-        if sequences < 0:
-            raise OptionRangeError("sequences", str(sequences), "at least 0")
+        self._require_open()
+        require_int("sequences", sequences, lowest=0, highest=limits.SEQUENCE_COUNT_MAX)
         options = SequenceOptions(context_tokens=self.context_tokens)
         kv, buffers = self._runner.sequence_sizes_bytes(options)
         return Footprint(
@@ -229,9 +238,15 @@ class Model:
 
         Raises:
             NoGoldenRunsError: If the artifact has none.
+            ContextLengthError: If ``context_tokens`` is too small for them.
         """
-        if self._artifact.golden is None or not self._artifact.golden.runs:
+        self._require_open()
+        golden = self._artifact.golden
+        if golden is None or not golden.runs:
             raise NoGoldenRunsError(str(self.path))
+        needed = max(len(run.prompt_token_ids) + len(run.token_ids) for run in golden.runs)
+        if needed > self.context_tokens:
+            raise ContextLengthError(needed, self.context_tokens)
         return verify(
             self._artifact,
             self._runner,
@@ -242,6 +257,7 @@ class Model:
 
     def close(self) -> None:
         """Release plan and file; may be called again."""
+        self._is_closed = True
         self._runner.close()
         self._artifact.close()
 
@@ -256,6 +272,10 @@ class Model:
     ) -> None:
         self.close()
 
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ObjectClosedError("model")
+
     def _stream(
         self,
         prompt_ids: Sequence[int],
@@ -264,6 +284,7 @@ class Model:
         stop: str | Sequence[str] | None,
         is_continuation: bool,
     ) -> Stream:
+        self._require_open()
         request = Request(
             prompt_ids=tuple(prompt_ids),
             max_tokens=max_tokens,
@@ -297,6 +318,5 @@ def _context(artifact: Artifact, context_tokens: int | None) -> int:
     limit = artifact.config.max_position_embeddings
     if context_tokens is None:
         return min(limit, DEFAULT_CONTEXT_TOKENS)
-    if not 1 <= context_tokens <= limit:
-        raise OptionRangeError("context_tokens", str(context_tokens), f"from 1 to {limit}")
+    require_int("context_tokens", context_tokens, lowest=1, highest=limit)
     return context_tokens

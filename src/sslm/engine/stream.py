@@ -19,25 +19,20 @@ class Stream:
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
         self._pieces = generation.pieces()
-        self._is_complete = False
 
     def __iter__(self) -> Iterator[StreamChunk]:
         return self
 
     def __next__(self) -> StreamChunk:
-        try:
-            return next(self._pieces)
-        except StopIteration:
-            self._is_complete = True
-            raise
+        return next(self._pieces)
 
     def result(self) -> Completion:
         """Return the whole answer after the last piece.
 
         Raises:
-            SequenceBusyError: If the stream was not read to its end.
+            SequenceBusyError: If the stream was left or closed before its end.
         """
-        if not self._is_complete:
+        if not self._generation.is_complete:
             raise SequenceBusyError(1, "a stream that was read to its end")
         return self._generation.result()
 

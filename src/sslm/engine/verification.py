@@ -116,7 +116,14 @@ def _weight_difference(artifact: Artifact, runner: Runner) -> str | None:
 
 
 def _tokenizer_difference(artifact: Artifact, tokenizer: Tokenizer) -> str | None:
-    for pair in artifact.golden.token_pairs if artifact.golden else ():
+    if artifact.golden is None:
+        return None
+    for run in artifact.golden.runs:
+        ids = list(run.prompt_token_ids)
+        # A prompt may have been cut to its first ids.
+        if run.text is not None and tokenizer.encode(run.text)[: len(ids)] != ids:
+            return f"the tokenizer makes other ids of {run.text!r} than were recorded"
+    for pair in artifact.golden.token_pairs:
         if tokenizer.encode(pair.text) != list(pair.token_ids):
             return f"the tokenizer makes other ids of {pair.text!r} than were recorded"
     return None

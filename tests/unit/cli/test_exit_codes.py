@@ -1,5 +1,6 @@
 """How commands end: one exit code for each family of causes; stdout holds only the answer."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 import typer
 
 from sslm.cli import app as program
+from sslm.cli.app import run
 from sslm.cli.exit_codes import FAMILIES, exit_code
 from sslm.errors.base import (
     ArgumentError,
@@ -20,6 +22,7 @@ from sslm.errors.base import (
     StateError,
 )
 from sslm.errors.runtime import OptionRangeError
+from tests.converted import stories_artifact
 from tests.unit.cli.commands import PROGRAM, Commands, start
 
 
@@ -142,3 +145,26 @@ print(sorted(heavy), file=sys.stderr)
         timeout=60,
     )
     assert done.stderr == "[]\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1:strict", "utf-8:strict"])
+def test_output_is_utf8_whatever_the_locale(encoding: str) -> None:
+    """Neither an answer nor a name that is no text can fail to be printed."""
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "LC_ALL": "C"}
+    for arguments, code in (
+        (["tokenize", "é 🙂", "--model", str(stories_artifact()), "--json"], 0),
+        (["inspect", b"\xff.sslm", "--json"], 3),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "sslm", *arguments],
+            capture_output=True,
+            env=environment,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        json.loads(done.stdout.decode("utf-8"))
+
+
+def test_a_message_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", "\x1b[2Jmissing.sslm"]) == 3
+    assert "\x1b" not in capsys.readouterr().err

@@ -23,6 +23,7 @@ from sslm.errors.runtime import (
     MemoryBudgetError,
     ObjectClosedError,
     OptionRangeError,
+    SequenceBusyError,
     TokenIdRangeError,
 )
 from tests.converted import STORIES_SOURCE, stories_artifact
@@ -176,3 +177,42 @@ def test_threads_take_turns_and_change_nothing(model: Model) -> None:
     for thread in threads:
         thread.join()
     assert [together[index] for index in range(len(prompts))] == [one.digest for one in alone]
+
+
+def test_a_closed_model_says_so(path: Path) -> None:
+    model = Model(path)
+    model.close()
+    for call in (model.footprint, model.verify, lambda: model.file_sha256):
+        with pytest.raises(ObjectClosedError):
+            call()
+    with pytest.raises(ObjectClosedError):
+        model.generate(PROMPT)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"threads": "2"},
+        {"threads": True},
+        {"context_tokens": 64.0},
+        {"memory_bytes": -1},
+        {"memory_bytes": 1.5},
+        {"backend": "reference", "threads": 2},
+    ],
+)
+def test_options_of_another_type_are_refused(path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(OptionRangeError):
+        Model(path, **options)
+
+
+def test_verification_needs_room_for_the_golden_runs(path: Path) -> None:
+    with Model(path, context_tokens=4) as model, pytest.raises(ContextLengthError):
+        model.verify()
+
+
+def test_a_stream_that_was_closed_early_has_no_result(model: Model) -> None:
+    with model.stream(PROMPT, max_tokens=5) as stream:
+        next(stream)
+    assert list(stream) == []
+    with pytest.raises(SequenceBusyError):
+        stream.result()

@@ -167,7 +167,10 @@ class Sequence:
         # Integers of other libraries are welcome; a truth value is no id, though Python counts it.
         if isinstance(found, bool) or not isinstance(found, SupportsIndex):
             raise TokenIdTypeError(repr(found), index, type(found).__name__)
-        token_id = operator.index(found)
+        try:
+            token_id = operator.index(found)
+        except TypeError as error:  # An array has an index if it is one integer.
+            raise TokenIdTypeError(repr(found), index, type(found).__name__) from error
         if not 0 <= token_id < self.program.vocab_size:
             raise TokenIdRangeError(token_id, index, self.program.vocab_size - 1)
         return token_id

@@ -58,7 +58,7 @@ class Runner:
         memory_bytes: Most bytes of weights, scratch and sequences, or None for no bound.
 
     Raises:
-        MemoryBudgetError: If the model alone exceeds the bound.
+        MemoryBudgetError: If the model alone exceeds the bound; nothing was allocated for it.
     """
 
     def __init__(
@@ -79,14 +79,19 @@ class Runner:
         self._admitted_bytes = 0
         # Taken for each slice, not for each request, so that requests of several threads alternate.
         self._lock = threading.Lock()
+        self.scratch_size_bytes = backend.scratch_size_bytes(
+            self.program,
+            artifact.tensors,
+            row_count_max=row_count_max,
+            context_tokens=context_tokens,
+        )
+        self._admit("weights and scratch", artifact.file_size_bytes + self.scratch_size_bytes)
         self._plan: Plan | None = backend.compile(
             self.program,
             artifact.tensors,
             row_count_max=row_count_max,
             context_tokens=context_tokens,
         )
-        self.scratch_size_bytes = self._plan.scratch_size_bytes
-        self._admit("weights and scratch", artifact.file_size_bytes + self.scratch_size_bytes)
 
     def sequence_sizes_bytes(self, options: SequenceOptions) -> tuple[int, int]:
         """Return the bytes of a sequence's pages and of its own buffers."""

@@ -111,6 +111,14 @@ class Backend(Protocol):
     def tier(self) -> str:
         """The CPU tier in use, as ``doctor`` lists it."""
 
+    def scratch_size_bytes(
+        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+    ) -> int:
+        """Return what the plan would hold for itself; takes and raises what :meth:`compile` does.
+
+        Nothing of that size is allocated, and no thread is started.
+        """
+
     def compile(
         self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
     ) -> Plan:

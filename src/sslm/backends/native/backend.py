@@ -1,7 +1,7 @@
 """The backend that compiles programs for the C kernels."""
 
 from sslm.backends.native.lowering import Lowering
-from sslm.backends.native.plan import NativePlan
+from sslm.backends.native.plan import NativePlan, plan_size_bytes
 from sslm.errors.program import OpShapeError, TierUnavailableError
 from sslm.limits import CONTEXT_TOKENS_MAX, THREAD_COUNT_MAX
 from sslm.native_library import available_tiers, best_tier, load_library
@@ -41,6 +41,13 @@ class NativeBackend:
         """The CPU tier in use."""
         return self._tier
 
+    def scratch_size_bytes(
+        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+    ) -> int:
+        """Return the size of the plan that :meth:`compile` would make."""
+        lowering = self._lower(program, tensors, row_count_max, context_tokens)
+        return plan_size_bytes(self._library, lowering)
+
     def compile(
         self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
     ) -> NativePlan:
@@ -50,6 +57,12 @@ class NativeBackend:
             PlanMemoryError: If there is no memory for the plan.
             ThreadStartError: If the system does not start its threads.
         """
+        lowering = self._lower(program, tensors, row_count_max, context_tokens)
+        return NativePlan(self._library, program, lowering)
+
+    def _lower(
+        self, program: Program, tensors: Tensors, row_count_max: int, context_tokens: int
+    ) -> Lowering:
         longest = min(program.max_position_embeddings, CONTEXT_TOKENS_MAX)
         if not 1 <= context_tokens <= longest:
             raise OpShapeError("compile", "context_tokens", str(context_tokens), f"1 to {longest}")
@@ -62,4 +75,4 @@ class NativeBackend:
             row_count_max=row_count_max,
             context_tokens=context_tokens,
         )
-        return NativePlan(self._library, program, lowering)
+        return lowering

@@ -24,6 +24,11 @@ from sslm.program.program import Program
 _ALIGNMENT_BYTES = 64
 
 
+def plan_size_bytes(library: NativeLibrary, lowering: Lowering) -> int:
+    """Return the bytes that a plan of this lowering holds for itself."""
+    return int(library.lib.sslm_native_plan_size(lowering.struct))
+
+
 class NativePlan:
     """Runs a program; one run at a time.
 
@@ -46,7 +51,7 @@ class NativePlan:
         self._spans = SpanLowering(library, program)
         self._process = os.getpid()
         self._threads = int(lowering.struct.thread_count)
-        self._size_bytes = int(library.lib.sslm_native_plan_size(lowering.struct))
+        self._size_bytes = plan_size_bytes(library, lowering)
         self._memory = self._allocate()
         self._handle = self._open()
 

@@ -35,6 +35,13 @@ class ReferenceBackend:
         if tier not in ("auto", self.tier):
             raise TierUnavailableError(tier, self.tier)
 
+    def scratch_size_bytes(
+        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+    ) -> int:
+        """Return 0: nothing is kept between runs."""
+        del program, tensors, row_count_max, context_tokens
+        return ReferencePlan.scratch_size_bytes
+
     def compile(
         self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
     ) -> "ReferencePlan":

@@ -117,7 +117,7 @@ TOKEN_SIZE_CHARS_MAX: Final = 1024
 """Characters of one token's spelling. The longest ones in use are runs of 512 spaces."""
 
 SPECIAL_TOKEN_SIZE_CHARS_MAX: Final = 256
-"""Characters of a control or user-defined token, as finding them looks at every length."""
+"""Characters of a control or user-defined token, as finding them keeps several beginnings."""
 
 SPECIAL_TOKEN_COUNT_MAX: Final = 1 << 16
 """Control and user-defined tokens of one vocabulary. Gemma, with most, has about 6,500."""

@@ -1,0 +1,48 @@
+"""Splitting at special tokens, against the definition."""
+
+from typing import SupportsIndex
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sslm.text.special_tokens import SpecialTokenFinder
+
+
+def defined(ids: dict[str, int], text: str) -> list[str | int]:
+    """The leftmost token first, the longest of those that begin there."""
+    parts: list[str | int] = []
+    plain = ""
+    while text:
+        spelling = max((one for one in ids if text.startswith(one)), key=len, default=None)
+        if spelling is None:
+            plain, text = plain + text[0], text[1:]
+            continue
+        parts += [plain, ids[spelling]] if plain else [ids[spelling]]
+        plain, text = "", text[len(spelling) :]
+    return [*parts, plain] if plain else parts
+
+
+@given(
+    spellings=st.sets(st.text("ab", min_size=1, max_size=9), max_size=12),
+    text=st.text("ab", max_size=24),
+)
+def test_the_leftmost_longest_token_is_found(spellings: set[str], text: str) -> None:
+    ids = {spelling: index for index, spelling in enumerate(sorted(spellings))}
+    assert list(SpecialTokenFinder(ids).split(text)) == defined(ids, text)
+
+
+class CountingText(str):
+    """A text that counts how often a part of it is taken."""
+
+    taken = 0
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        self.taken += 1
+        return super().__getitem__(key)
+
+
+def test_many_lengths_behind_one_prefix_take_few_looks() -> None:
+    ids = {"a" * size + "b": size for size in range(2, 256)}
+    text = CountingText("a" * 10_000)
+    assert list(SpecialTokenFinder(ids).split(text)) == ["a" * 10_000]
+    assert text.taken < 12 * len(text)

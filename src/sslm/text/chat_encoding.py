@@ -8,12 +8,13 @@ text again, so that the prompt is exactly what the template makes of the real me
 """
 
 import datetime
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from sslm.errors.text import TemplateHidesContentError
+from sslm import limits
+from sslm.errors.text import TemplateHidesContentError, TemplateWorkError
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
+from sslm.text.special_tokens import SpecialTokenFinder
 from sslm.text.tokenizer import Tokenizer
 
 _STAND_INS = range(0xF0000, 0xFFFFE)
@@ -44,6 +45,8 @@ def encode_chat(
     Raises:
         TemplateHidesContentError: If the template changes message texts beyond trimming them, or
             looks for parts of control tokens in them, so that they cannot be told from its own.
+        TemplateWorkError: If rendering it, or comparing its literals with the control tokens,
+            takes too much work.
         SslmError: What :meth:`ChatTemplate.render` and :meth:`Tokenizer.encode` raise.
     """
     vocabulary = tokenizer.vocabulary
@@ -84,7 +87,7 @@ class _Disguise:
 
     def __init__(
         self,
-        spellings: Iterable[str],
+        spellings: Collection[str],
         literals: frozenset[str],
         contents: Sequence[str],
         source: str,
@@ -97,35 +100,49 @@ class _Disguise:
         if len(self._stand_ins) < len(hidden):
             raise TemplateHidesContentError
         self._originals = {ord(new): chr(old) for old, new in self._stand_ins.items()}
-        kept = [
+        found = [
             literal
-            for literal in sorted(literals, key=lambda one: (-len(one), one))
-            if literal
-            and any(literal in content for content in contents)
-            and not any(_can_share(spelling, literal) for spelling in spellings)
+            for literal in sorted(literals)
+            if literal and any(literal in content for content in contents)
         ]
-        self._kept = re.compile(f"({'|'.join(map(re.escape, kept))})") if kept else None
+        self._kept = _unshared(found, spellings)
+        self._finder = SpecialTokenFinder({one: index for index, one in enumerate(self._kept)})
 
     def put_on(self, content: str) -> str:
         """Return *content* in disguise, of the same length."""
-        if self._kept is None:
-            return content.translate(self._stand_ins)
-        # Splitting at a group puts what the group matched at the odd places.
-        pieces = self._kept.split(content)
-        pieces[::2] = [piece.translate(self._stand_ins) for piece in pieces[::2]]
-        return "".join(pieces)
+        return "".join(
+            self._kept[piece] if isinstance(piece, int) else piece.translate(self._stand_ins)
+            for piece in self._finder.split(content)
+        )
 
     def take_off(self, text: str) -> str:
         """Return *text* with the real characters back."""
         return text.translate(self._originals)
 
 
-def _can_share(spelling: str, literal: str) -> bool:
-    """Return whether some text has *spelling* and *literal* at overlapping places."""
-    if spelling[0] not in literal and literal[0] not in spelling:
-        return False
+def _unshared(literals: Sequence[str], spellings: Collection[str]) -> list[str]:
+    """Return the literals that no text can have at a place overlapping that of a spelling."""
+    longest = max(map(len, spellings), default=0)
+    comparisons = sum(min(len(literal), longest) for literal in literals) * len(spellings)
+    if comparisons > limits.CHAT_LITERAL_COMPARISONS_MAX:
+        what = "too many comparisons of its literals with control tokens"
+        raise TemplateWorkError(what, limits.CHAT_LITERAL_COMPARISONS_MAX)
+    return [literal for literal in literals if not _can_share(literal, spellings, longest)]
+
+
+def _can_share(literal: str, spellings: Iterable[str], longest: int) -> bool:
+    """Return whether some text has *literal* and one of *spellings* at overlapping places.
+
+    Then one is inside the other, or begins with what the other ends with. No spelling has more
+    than *longest* characters.
+    """
+    sizes = range(1, min(len(literal), longest) + 1)
+    heads = tuple(literal[:size] for size in sizes)
+    tails = tuple(literal[-size:] for size in sizes)
     return any(
-        spelling[max(0, -shift) : len(literal) - shift]
-        == literal[max(0, shift) : shift + len(spelling)]
-        for shift in range(1 - len(spelling), len(literal))
+        literal in spelling
+        or spelling in literal
+        or spelling.endswith(heads)
+        or spelling.startswith(tails)
+        for spelling in spellings
     )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sslm.errors import text as errors
-from sslm.text.chat_encoding import encode_chat
+from sslm.text.chat_encoding import _unshared, encode_chat
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
 from sslm.text.tokenizer import Tokenizer
@@ -113,3 +113,21 @@ def test_the_begin_token_stands_once() -> None:
     expected = [1, tokenizer.vocabulary.tokens.index("▁ab"), 2]
     for source in ("{{ messages[0].content + eos_token }}", "<s>{{ messages[0].content }}</s>"):
         assert encode_chat(tokenizer, ChatTemplate(source), messages) == expected
+
+
+@given(st.text("abc", min_size=1, max_size=5), st.text("abc", min_size=1, max_size=5))
+def test_literals_are_kept_unless_they_can_overlap_a_control_token(a: str, b: str) -> None:
+    """By definition: laid over each other at some shift, they agree wherever both are."""
+    overlaps = any(
+        all(a[i] == b[i - shift] for i in range(max(shift, 0), min(len(a), shift + len(b))))
+        for shift in range(1 - len(b), len(a))
+    )
+    assert _unshared([a], [b]) == ([] if overlaps else [a])
+
+
+def test_comparing_literals_with_control_tokens_is_bounded() -> None:
+    spellings = [f"<{'a' * 200}{index}>" for index in range(1000)]
+    literals = ["a" * 150 + chr(0x4E00 + index) for index in range(400)]
+    with pytest.raises(errors.TemplateWorkError, match="comparisons"):
+        _unshared(literals, spellings)
+    assert _unshared(literals[:40], spellings) == literals[:40]

@@ -1,5 +1,6 @@
 """A program with its plan and the memory that requests take."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
@@ -7,7 +8,7 @@ from contextlib import contextmanager
 
 from sslm.artifact import Artifact
 from sslm.errors.program import BackendUnavailableError
-from sslm.errors.runtime import MemoryBudgetError, ObjectClosedError
+from sslm.errors.runtime import ForkedProcessError, MemoryBudgetError, ObjectClosedError
 from sslm.model.llama import build_llama
 from sslm.model.tensor_shapes import check_tensors
 from sslm.program.plan import CHUNK_ROWS_MAX, Backend, Plan
@@ -48,7 +49,7 @@ def build_program(artifact: Artifact) -> Program:
 
 
 class Runner:
-    """Runs sequences of one model on one backend; safe to share between threads.
+    """Runs sequences of one model on one backend; safe to share between threads, not with a fork.
 
     Args:
         artifact: The model; stays the caller's.
@@ -77,6 +78,7 @@ class Runner:
         self._row_count_max = row_count_max
         self._memory_bytes = memory_bytes
         self._admitted_bytes = 0
+        self._process = os.getpid()
         # Taken for each slice, not for each request, so that requests of several threads alternate.
         self._lock = threading.Lock()
         self.scratch_size_bytes = backend.scratch_size_bytes(
@@ -105,6 +107,7 @@ class Runner:
 
         Raises:
             MemoryBudgetError: If it does not fit the bound beside the others.
+            ForkedProcessError: If the model was opened by another process.
         """
         size_bytes = sum(self.sequence_sizes_bytes(options))
         self._admit("a sequence's states", size_bytes)
@@ -113,8 +116,9 @@ class Runner:
             with Sequence(self.program, pool, self.model_id, options) as sequence:
                 yield sequence
         finally:
-            with self._lock:
-                self._admitted_bytes -= size_bytes
+            if self._is_owner():
+                with self._lock:
+                    self._admitted_bytes -= size_bytes
 
     def advance(
         self, sequences: list[Sequence], *, budget_segments: int = ALL_SEGMENTS
@@ -123,7 +127,9 @@ class Runner:
 
         Raises:
             ObjectClosedError: If the model was closed.
+            ForkedProcessError: If the model was opened by another process.
         """
+        self._require_owner()
         with self._lock:
             if self._plan is None:
                 raise ObjectClosedError("model")
@@ -136,12 +142,24 @@ class Runner:
 
     def close(self) -> None:
         """Release the plan; waits for a slice in progress. May be called again."""
+        if not self._is_owner():
+            self._plan = None
+            return
         with self._lock:
             if self._plan is not None:
                 self._plan.close()
                 self._plan = None
 
+    def _is_owner(self) -> bool:
+        # A fork copies the lock as it is: if another thread held it, nobody is there to release it.
+        return os.getpid() == self._process
+
+    def _require_owner(self) -> None:
+        if not self._is_owner():
+            raise ForkedProcessError("model", self._process, os.getpid())
+
     def _admit(self, what: str, size_bytes: int) -> None:
+        self._require_owner()
         with self._lock:
             needed = self._admitted_bytes + size_bytes
             if self._memory_bytes is not None and needed > self._memory_bytes:

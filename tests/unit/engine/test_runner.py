@@ -1,5 +1,7 @@
-"""Memory is admitted before it is taken."""
+"""Memory is admitted before it is taken, and a fork is told from its parent."""
 
+import multiprocessing
+import os
 from contextlib import closing
 from typing import Any
 
@@ -9,8 +11,9 @@ from sslm.artifact import read_artifact
 from sslm.backends.native import NativeBackend
 from sslm.backends.reference import ReferenceBackend
 from sslm.engine.runner import Runner
-from sslm.errors.runtime import MemoryBudgetError
+from sslm.errors.runtime import ForkedProcessError, MemoryBudgetError
 from sslm.program.plan import Backend
+from sslm.runtime.sequence import Sequence, SequenceOptions
 from tests.converted import stories_artifact
 
 
@@ -51,3 +54,45 @@ def test_the_size_said_beforehand_is_what_the_plan_holds(
         with closing(backend.compile(runner.program, artifact.tensors, **options)) as plan:
             assert runner.scratch_size_bytes == plan.scratch_size_bytes
         runner.close()
+
+
+OPTIONS = SequenceOptions(context_tokens=8)
+
+
+def use_in_child(runner: Runner, sequence: Sequence, results: Any) -> None:
+    """Try what takes the lock; say what came of it."""
+    for use in (
+        lambda: runner.advance([sequence]),
+        lambda: runner.sequence(OPTIONS).__enter__(),
+    ):
+        try:
+            use()
+        except ForkedProcessError as error:
+            results.put((error.owner, error.process))
+    runner.close()
+    results.put("closed")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("backend", [ReferenceBackend(), NativeBackend(), NativeBackend(threads=2)])
+def test_a_fork_is_refused_even_where_the_lock_is_held(backend: Backend) -> None:
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    with (
+        read_artifact(stories_artifact()) as artifact,
+        closing(Runner(artifact, backend, context_tokens=64)) as runner,
+        runner.sequence(OPTIONS) as sequence,
+    ):
+        sequence.push([1])
+        process = context.Process(target=use_in_child, args=(runner, sequence, results))
+        # As if another thread were computing a slice.
+        with runner._lock:
+            process.start()
+        process.join(20)
+        if process.is_alive():
+            process.kill()
+        assert process.exitcode == 0
+        refused = (os.getpid(), process.pid)
+        assert [results.get() for _ in range(3)] == [refused, refused, "closed"]
+        assert len(runner.advance([sequence])) == 1

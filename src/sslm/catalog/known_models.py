@@ -60,7 +60,7 @@ KNOWN_MODELS: Final = {
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         ),
         weights="int8",
-        artifact_sha256="ed086b55dae243613076b3f0dd8597c8da66f246baa6da1360544d37b4dbc5d2",
+        artifact_sha256="a8a00f43c594ee3cd88da1948369282c60d4031061b2e0921c1e845e9fc0c2a8",
         about="SmolLM2-135M-Instruct (Apache-2.0), 135 million weights, context of 8192 tokens",
     )
 }

@@ -63,4 +63,4 @@ def test_every_way_has_the_digest_of_the_readme(
     assert code == 0
     assert report["ok"] is True
     assert report["text"].startswith(" Paris.")
-    assert f"one digest: {report['digest']}" in README.read_text()
+    assert f"One digest: {report['digest']}" in README.read_text()

@@ -60,7 +60,7 @@ def add_known_model(
 
     def cached() -> CachedModel | None:
         found = cache.find(known.name, key)
-        return found if found and (not is_checked or _is_sound(found.path)) else None
+        return found if found and (not is_checked or _is_sound(found.path, known)) else None
 
     found = cached()
     if found is not None:
@@ -117,9 +117,9 @@ def convert(
         )
 
 
-def _is_sound(path: Path) -> bool:
+def _is_sound(path: Path, known: KnownModel) -> bool:
     try:
-        with read_artifact(path):
-            return True
+        with read_artifact(path) as artifact:
+            return known.model_id in (None, artifact.model_id.hex())
     except ArtifactError:
         return False

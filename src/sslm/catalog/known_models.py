@@ -31,6 +31,7 @@ class KnownModel:
         weights: Weight format that it is converted to.
         artifact_sha256: What ``sha256sum`` prints for the converted artifact on every machine; None
             if no bytes are promised.
+        model_id: Hex name of everything in it that can change a token; None if none is promised.
         about: One line for a person who lists models.
     """
 
@@ -40,6 +41,7 @@ class KnownModel:
     source: PinnedFile
     weights: str
     artifact_sha256: str | None
+    model_id: str | None
     about: str
 
 
@@ -61,6 +63,7 @@ KNOWN_MODELS: Final = {
         ),
         weights="int8",
         artifact_sha256="a8a00f43c594ee3cd88da1948369282c60d4031061b2e0921c1e845e9fc0c2a8",
+        model_id="a79608ea4f0c4a679132a113890572de57cff94ed0027250b214ca3be548ea8e",
         about="SmolLM2-135M-Instruct (Apache-2.0), 135 million weights, context of 8192 tokens",
     )
 }

@@ -8,6 +8,9 @@ from sslm.catalog.cache import Cache, cache_folder
 from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
 from sslm.catalog.resolving import is_path, unknown_model
 from sslm.engine.model import Model
+from sslm.errors.base import ArtifactError
+from sslm.errors.catalog import CachedModelError
+from sslm.errors.engine import ModelHashMismatchError
 
 
 def load(
@@ -45,18 +48,32 @@ def load(
         UnknownModelError: If there is no model of this name.
         OfflineError: If the model would have to be fetched and must not be.
         NetworkError: If it cannot be fetched; one class per cause.
+        CachedModelError: If the cached file is damaged, or is not the known model.
         SslmError: As :class:`sslm.Model` does.
     """
-    return Model(
-        _resolve(name_or_path, Cache(cache_folder(cache_dir)), download, on_progress),
-        sha256=sha256,
-        backend=backend,
-        tier=tier,
-        threads=threads,
-        context_tokens=context_tokens,
-        memory_bytes=memory_bytes,
-        mmap=mmap,
-    )
+    path = _resolve(name_or_path, Cache(cache_folder(cache_dir)), download, on_progress)
+    try:
+        model = Model(
+            path,
+            sha256=sha256,
+            backend=backend,
+            tier=tier,
+            threads=threads,
+            context_tokens=context_tokens,
+            memory_bytes=memory_bytes,
+            mmap=mmap,
+        )
+    except ModelHashMismatchError:
+        raise
+    except ArtifactError as error:
+        if is_path(name_or_path):
+            raise
+        raise CachedModelError(str(name_or_path), str(path), str(error)) from error
+    known = None if is_path(name_or_path) else KNOWN_MODELS.get(str(name_or_path))
+    if known is not None and known.model_id not in (None, model.model_id):
+        model.close()
+        raise CachedModelError(known.name, str(path), f"its model_id is {model.model_id}")
+    return model
 
 
 def _resolve(

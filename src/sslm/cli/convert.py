@@ -1,11 +1,13 @@
 """``sslm convert``: a GGUF file becomes an artifact."""
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from sslm.artifact.write_errors import named_write_errors
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
@@ -36,10 +38,11 @@ def convert(
 
     The same source and version give the same bytes on every machine.
     """
-    if out.is_dir():
-        raise OutputIsFolderError(str(out))
-    if not force and out.exists():
-        raise OutputExistsError(str(out))
+    with named_write_errors(out):
+        if out.is_dir():
+            raise OutputIsFolderError(str(out))
+        if not force and os.path.lexists(out):
+            raise OutputExistsError(str(out))
     use_blas_threads()
     # Imported when it is used: asking for help needs none of it.
     from sslm.convert.conversion import convert_gguf

@@ -37,7 +37,8 @@ SourceOption = Annotated[
 TextOption = Annotated[Path, typer.Option("--text", metavar="FILE", help="UTF-8 text to predict.")]
 ContextOption = Annotated[int, typer.Option("--context", metavar="N", help="Tokens of one window.")]
 StrideOption = Annotated[
-    int, typer.Option("--stride", metavar="N", help="Tokens from one window to the next.")
+    int | None,
+    typer.Option("--stride", metavar="N", help="Tokens between windows [the context]."),
 ]
 LimitTokensOption = Annotated[
     int | None,
@@ -56,7 +57,7 @@ def evaluate(
     text: TextOption,
     model: ModelArgument = DEFAULT_MODEL,
     context: ContextOption = 512,
-    stride: StrideOption = 512,
+    stride: StrideOption = None,
     limit_tokens: LimitTokensOption = None,
     any_source: Annotated[
         bool, typer.Option("--any-source", help="Compare with a file that MODEL is not made from.")
@@ -105,7 +106,7 @@ def evaluate(
                 weights,
                 content,
                 context=context,
-                stride=stride,
+                stride=context if stride is None else stride,
                 token_limit=limit_tokens,
                 on_progress=lambda done, total: report("tokens", done, total),
             )

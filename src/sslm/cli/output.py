@@ -2,9 +2,10 @@
 
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from rich.console import Console
@@ -42,9 +43,10 @@ def print_text(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write a line for a person to stderr."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    """Write a line for a person to stderr; an answer is no worse if nobody can read it."""
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def shown(text: str) -> str:
@@ -54,6 +56,10 @@ def shown(text: str) -> str:
 
 def use_utf8() -> None:
     """Write UTF-8 whatever the locale, and what is no text as escapes, so that no print fails."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

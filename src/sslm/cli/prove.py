@@ -86,7 +86,8 @@ def _show(prompt: str, proof: "ProofReport") -> None:
     ]
     print_table(head, rows, right=("threads", "ms"))
     if proof.ok:
-        print_text(f"\n{len(proof.ways)} ways, one digest: {proof.digest}\n")
+        ways = len(proof.ways)
+        print_text(f"\n{ways} ways agree wherever they went. One digest: {proof.digest}\n")
     for way in proof.ways:
         if way.first_difference is not None:
             print_text(f"\nDIFFERENT: {way.name}, from token {way.first_difference + 1} on\n")

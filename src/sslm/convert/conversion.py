@@ -30,7 +30,11 @@ from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.engine.runner import Runner
 from sslm.engine.verification import verify
-from sslm.errors.convert import ConversionDiffersError, NoCalibrationError
+from sslm.errors.convert import (
+    ConversionDiffersError,
+    NoCalibrationError,
+    OutputNotFileError,
+)
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.text import TextNotEncodableError
 from sslm.model.fraction_bits import FractionBits
@@ -92,6 +96,7 @@ def convert_gguf(
     if weights not in WEIGHT_FORMATS:
         raise OptionRangeError("weights", repr(weights), " or ".join(WEIGHT_FORMATS))
     path = Path(out)
+    _check_output(path, Path(source))
     # The folder first: a place that cannot be written is found before a minute of work.
     with _scratch_folder(path) as folder:
         parts, tensors = _convert(Path(source), weights, on_progress)
@@ -101,6 +106,17 @@ def convert_gguf(
             written.replace(path)
             sync_folder(path.parent)
     return report
+
+
+def _check_output(path: Path, source: Path) -> None:
+    """Raise unless *path* is free, or a regular file other than the source."""
+    with named_write_errors(path):
+        if not os.path.lexists(path):
+            return
+        if not path.is_file() or path.is_symlink():
+            raise OutputNotFileError(str(path), "it is no regular file")
+        if source.exists() and path.samefile(source):
+            raise OutputNotFileError(str(path), "it is the source")
 
 
 def _convert(

@@ -1,19 +1,21 @@
 """The loop from a prompt's ids to an answer's text."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sslm import limits
 from sslm.engine.options import require_int
 from sslm.engine.results import Completion, FinishReason, StreamChunk, Usage
 from sslm.engine.runner import Runner
+from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ContextLengthError, EmptyPromptError, OptionRangeError
 from sslm.runtime.sequence import Sequence as TokenSequence
 from sslm.runtime.sequence import SequenceOptions
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.stops import StopStrings
-from sslm.text.tokenizer import Tokenizer
+from sslm.text.tokenizer import Tokenizer, checked_text
 
 NANOSECONDS_PER_MS = 1_000_000
 
@@ -46,11 +48,12 @@ class Request:
             raise EmptyPromptError
         require_int("max_tokens", self.max_tokens, lowest=1, highest=limits.CONTEXT_TOKENS_MAX)
         count, size = limits.STOP_COUNT_MAX, limits.STOP_SIZE_CHARS_MAX
-        if len(self.stop) > count or not all(
-            isinstance(stop, str) and 1 <= len(stop) <= size for stop in self.stop
-        ):
-            expected = f"at most {count} strings of 1 to {size} characters"
-            raise OptionRangeError("stop", repr(self.stop), expected)
+        if len(self.stop) > count:
+            raise OptionRangeError("stop", f"{len(self.stop)} strings", f"at most {count}")
+        for stop in self.stop:
+            if not 1 <= len(checked_text("a stop string", stop)) <= size:
+                expected = f"a string of 1 to {size} characters"
+                raise OptionRangeError("stop", f"one of {len(stop)} characters", expected)
 
 
 class Generation:
@@ -80,17 +83,25 @@ class Generation:
         self._stop_reason: int | str | None = None
         self._digest = b""
         self.is_complete = False
+        self._is_cancelled = False
         self._started_ns = self._first_token_ns = self._last_token_ns = 0
 
-    def pieces(self) -> Iterator[StreamChunk]:
+    def cancel(self) -> None:
+        """Let the thread that computes stop before its next slice; any thread may call this."""
+        self._is_cancelled = True
+
+    def pieces(self) -> Generator[StreamChunk, None, None]:
         """Compute the answer, yielding text as it becomes certain."""
         needed = len(self._request.prompt_ids) + self._max_tokens - 1
         self._started_ns = time.perf_counter_ns()
-        with self._runner.sequence(SequenceOptions(context_tokens=needed)) as sequence:
+        with (
+            suppress(RunCancelledError),
+            self._runner.sequence(SequenceOptions(context_tokens=needed)) as sequence,
+        ):
             sequence.push(self._request.prompt_ids)
             yield from self._decode(sequence)
             self._digest = sequence.answer_digest(self._token_ids)
-        self.is_complete = True
+            self.is_complete = True
 
     def _decode(self, sequence: TokenSequence) -> Iterator[StreamChunk]:
         detokenizer = Detokenizer(self._tokenizer, is_continuation=self._request.is_continuation)
@@ -121,6 +132,8 @@ class Generation:
 
     def _next_token(self, sequence: TokenSequence) -> int:
         while sequence.selected is None:
+            if self._is_cancelled:
+                raise RunCancelledError
             self._runner.advance([sequence])
         self._token_ids.append(sequence.selected)
         self._last_token_ns = time.perf_counter_ns()
@@ -152,4 +165,6 @@ def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return stops as a tuple, however the caller gave them."""
     if stop is None:
         return ()
+    if not isinstance(stop, Iterable):
+        raise OptionRangeError("stop", repr(stop), "a string or several")
     return (stop,) if isinstance(stop, str) else tuple(stop)

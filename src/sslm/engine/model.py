@@ -2,7 +2,8 @@
 
 import datetime
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from sslm.errors.engine import (
     NotAnArtifactError,
 )
 from sslm.errors.runtime import ContextLengthError, ObjectClosedError, OptionRangeError
+from sslm.errors.text import TextTypeError
 from sslm.runtime.sequence import SequenceOptions
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
@@ -187,6 +189,8 @@ class Model:
         stop: str | Sequence[str] | None = None,
     ) -> Stream:
         """Continue a prompt greedily, piece by piece; see :meth:`generate`."""
+        if isinstance(prompt, (bytes, bytearray, Mapping, Set)) or not isinstance(prompt, Iterable):
+            raise TextTypeError("the prompt", type(prompt).__name__)
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
         return self._stream(ids, max_tokens=max_tokens, stop=stop, is_continuation=True)
 
@@ -309,8 +313,13 @@ def _open_artifact(path: Path, *, mmap: bool) -> Artifact:
 
 
 def _require_sha256(path: Path, artifact: Artifact, sha256: str) -> None:
+    # The whole line that sha256sum prints will do: the hash, two spaces, the name.
+    words = sha256.split() if isinstance(sha256, str) else []
+    expected = words[0].lower() if words else ""
+    if not re.fullmatch("[0-9a-f]{64}", expected):
+        raise OptionRangeError("sha256", repr(sha256), "64 hex digits, as sha256sum prints them")
     found = artifact.file_sha256().hex()
-    if found != sha256.strip().lower():
+    if found != expected:
         raise ModelHashMismatchError(str(path), found, sha256)
 
 

@@ -1,6 +1,6 @@
 """What calls on a model return."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 FinishReason = Literal["stop", "length"]
@@ -34,15 +34,15 @@ class Completion:
         finish_reason: ``stop`` at an end token or stop string; ``length`` at max_tokens or at the
             end of the context.
         stop_reason: The id or string that ended it, or None.
-        usage: Counts and times.
+        usage: Counts and times; two answers are equal whatever it says.
     """
 
     text: str
-    token_ids: list[int]
+    token_ids: list[int] = field(hash=False)
     digest: str
     finish_reason: FinishReason
     stop_reason: int | str | None
-    usage: Usage
+    usage: Usage = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

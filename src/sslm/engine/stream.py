@@ -1,12 +1,13 @@
 """An answer that is read while it is made."""
 
+import threading
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
 from sslm.engine.generation import Generation
 from sslm.engine.results import Completion, StreamChunk
-from sslm.errors.runtime import SequenceBusyError
+from sslm.errors.runtime import StreamUnfinishedError
 
 
 class Stream:
@@ -19,29 +20,33 @@ class Stream:
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
         self._pieces = generation.pieces()
+        self._lock = threading.Lock()
 
     def __iter__(self) -> Iterator[StreamChunk]:
         return self
 
     def __next__(self) -> StreamChunk:
-        return next(self._pieces)
+        with self._lock:
+            return next(self._pieces)
 
     def result(self) -> Completion:
         """Return the whole answer after the last piece.
 
         Raises:
-            SequenceBusyError: If the stream was left or closed before its end.
+            StreamUnfinishedError: If the stream was left or closed before its end.
         """
         if not self._generation.is_complete:
-            raise SequenceBusyError(1, "a stream that was read to its end")
+            raise StreamUnfinishedError
         return self._generation.result()
 
     def close(self) -> None:
-        """Stop computing and free the sequence's memory; may be called again."""
-        # A generator's close method unwinds its with blocks.
-        close = getattr(self._pieces, "close", None)
-        if close is not None:
-            close()
+        """Stop computing and free the sequence's memory; any thread may call this, and again.
+
+        A thread that waits for the next piece gets the end of the stream instead.
+        """
+        self._generation.cancel()
+        with self._lock:
+            self._pieces.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,6 @@
 """Errors of finding, keeping and fetching models."""
 
-from sslm.errors.base import ArgumentError, NetworkError, ResourceError
+from sslm.errors.base import ArgumentError, ArtifactError, NetworkError, ResourceError
 from sslm.errors.status import Status
 
 
@@ -116,4 +116,17 @@ class PackageContentError(NetworkError):
     message = "{file_name} does not hold {member}: {reason}"
     file_name: str
     member: str
+    reason: str
+
+
+class CachedModelError(ArtifactError):
+    """A file in the cache is not the model that its name says."""
+
+    status = Status.CACHED_MODEL
+    message = (
+        "the cached model {name!r} cannot be used: {reason}\nDelete {path}, or replace it: "
+        "sslm pull {name}"
+    )
+    name: str
+    path: str
     reason: str

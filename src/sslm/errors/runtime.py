@@ -8,7 +8,7 @@ class EmptyPromptError(ArgumentError):
     """A prompt has no tokens, so there is nothing to continue."""
 
     status = Status.EMPTY_PROMPT
-    message = "the prompt is empty; give at least one token (this model adds none by itself)"
+    message = "the prompt is empty; give at least one token"
 
 
 class TokenIdRangeError(ArgumentError):
@@ -109,3 +109,10 @@ class MemoryRefusedError(ResourceError):
     message = "the system refuses {size_bytes} bytes for {what}; ask for a smaller context"
     what: str
     size_bytes: int
+
+
+class StreamUnfinishedError(StateError):
+    """A stream was asked for its result before its end, or was closed there."""
+
+    status = Status.STREAM_UNFINISHED
+    message = "the stream was not read to its end; read all of it, then ask for the result"

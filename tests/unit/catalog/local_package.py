@@ -44,6 +44,7 @@ def known_stories(wheel: Path) -> KnownModel:
         source=pinned(MEMBER_NAME, STORIES_SOURCE),
         weights="int8",
         artifact_sha256=None,
+        model_id=None,
         about="a small model for tests",
     )
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import sslm
-from sslm.catalog.cache import Cache
-from sslm.catalog.known_models import KnownModel
+from sslm.catalog.cache import Cache, conversion_key
+from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS, KnownModel
 from sslm.catalog.pulling import pull
-from sslm.errors.catalog import OfflineError, UnknownModelError
+from sslm.errors.catalog import CachedModelError, OfflineError, UnknownModelError
 from sslm.errors.engine import ModelHashMismatchError, NotAnArtifactError
 from sslm.errors.reading import UnreadableFileError
 from tests.converted import STORIES_SOURCE, stories_artifact
@@ -72,3 +72,28 @@ def test_a_gguf_file_has_to_be_converted(cache: Cache) -> None:
     for source in (STORIES_SOURCE, str(STORIES_SOURCE), "model.gguf"):
         with pytest.raises(NotAnArtifactError, match="sslm convert"):
             sslm.load(source, cache_dir=cache.folder)
+
+
+def test_a_damaged_cached_model_is_named_with_the_way_out(cache: Cache) -> None:
+    pulled = pull(stories_artifact(), cache_dir=cache.folder)
+    pulled.path.write_bytes(pulled.path.read_bytes()[:-1])
+    with pytest.raises(CachedModelError, match="sslm pull stories260k") as caught:
+        sslm.load("stories260k", cache_dir=cache.folder)
+    assert caught.value.path == str(pulled.path)
+
+
+def test_another_model_under_a_known_name_is_refused(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default model's cached file is replaced by another sound artifact."""
+    known = KNOWN_MODELS[DEFAULT_NAME]
+    key = conversion_key(known.source.sha256, {"weights": known.weights})
+    path = cache.path_of(known.name, key)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(stories_artifact().read_bytes())
+    with pytest.raises(CachedModelError, match="model_id"):
+        sslm.load(cache_dir=cache.folder)
+    # Pulling does not take it for the known model either.
+    monkeypatch.setenv("SSLM_OFFLINE", "1")
+    with pytest.raises(OfflineError):
+        pull(known.name, cache_dir=cache.folder)

@@ -62,7 +62,7 @@ def test_another_source_is_refused_unless_allowed(
     ("options", "error"),
     [
         (("--context", "100000"), "OptionRangeError"),
-        (("--context", "64"), "EvaluationWindowError"),
+        (("--context", "64", "--stride", "65"), "EvaluationWindowError"),
         (("--stride", "0"), "EvaluationWindowError"),
     ],
 )

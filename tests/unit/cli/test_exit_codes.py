@@ -22,6 +22,7 @@ from sslm.errors.base import (
     StateError,
 )
 from sslm.errors.runtime import OptionRangeError
+from sslm.version import VERSION
 from tests.converted import stories_artifact
 from tests.unit.cli.commands import PROGRAM, Commands, start
 
@@ -168,3 +169,26 @@ def test_output_is_utf8_whatever_the_locale(encoding: str) -> None:
 def test_a_message_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", "\x1b[2Jmissing.sslm"]) == 3
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_usage_error_is_json_where_json_was_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["generate", "x", "--nope", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["type"] == "UsageError"
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"sslm {VERSION}\n"
+
+
+def test_an_answer_that_cannot_be_written_is_no_defect_of_ours() -> None:
+    command = [sys.executable, "-m", "sslm", "tokenize", "x", "--model", str(stories_artifact())]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 5
+    assert b"internal error" not in done.stderr
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, check=False)
+    assert done.returncode == 0

@@ -22,7 +22,9 @@ def test_a_person_sees_the_text_once_and_one_digest(sslm_command: Commands, stor
     assert (len(short), len(whole)) == (1, 1)
     # The reference computes only the first tokens.
     assert {rows[-1].split()[-1]} == short
-    assert lines[-1].startswith(f"{len(rows)} ways, one digest: {whole.pop()}")
+    assert lines[-1].startswith(
+        f"{len(rows)} ways agree wherever they went. One digest: {whole.pop()}"
+    )
 
 
 def test_json_tells_every_way(sslm_command: Commands, stories: Path) -> None:

@@ -18,7 +18,7 @@ from sslm.engine.model import Model
 from sslm.engine.runner import Runner, open_backend
 from sslm.errors.artifact import DiskFullError, UnwritableFileError
 from sslm.errors.base import SslmError
-from sslm.errors.convert import ConversionDiffersError
+from sslm.errors.convert import ConversionDiffersError, OutputNotFileError
 from sslm.errors.model import SourceTensorMissingError
 from sslm.errors.runtime import OptionRangeError
 from sslm.program.plan import Plan
@@ -259,3 +259,18 @@ def test_the_folder_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(UnwritableFileError, match="missing"):
         convert_gguf(source_in(tmp_path), tmp_path / "missing" / "out.sslm")
     assert names(tmp_path) == ["source.gguf"]
+
+
+def test_only_a_file_is_replaced_and_never_the_source(tmp_path: Path) -> None:
+    source = source_in(tmp_path)
+    before = source.read_bytes()
+    link, pipe = tmp_path / "link.sslm", tmp_path / "pipe.sslm"
+    link.symlink_to(tmp_path / "nowhere")
+    os.mkfifo(pipe)
+    for out in (source, link, pipe, Path(os.devnull)):
+        with pytest.raises(OutputNotFileError):
+            convert_gguf(source, out)
+    with pytest.raises(UnwritableFileError):
+        convert_gguf(source, tmp_path / ("x" * 300 + ".sslm"))
+    assert source.read_bytes() == before
+    assert names(tmp_path) == ["link.sslm", "pipe.sslm", "source.gguf"]

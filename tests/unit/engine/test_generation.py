@@ -1,8 +1,10 @@
 """Answers: where they end, and that reading them piece by piece changes nothing."""
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,8 +17,9 @@ from sslm.errors.runtime import (
     ContextLengthError,
     EmptyPromptError,
     OptionRangeError,
-    SequenceBusyError,
+    StreamUnfinishedError,
 )
+from sslm.errors.text import TextTypeError, TextUnicodeError
 from tests.converted import stories_artifact
 
 PROMPT = "Once upon a time"
@@ -115,7 +118,7 @@ def test_streamed_pieces_join_to_the_answer(model: Model, answer: Completion) ->
 def test_a_stream_has_no_result_before_its_end(model: Model) -> None:
     with model.stream(PROMPT, max_tokens=30) as stream:
         next(stream)
-        with pytest.raises(SequenceBusyError):
+        with pytest.raises(StreamUnfinishedError):
             stream.result()
     assert list(stream) == []
 
@@ -170,7 +173,8 @@ def test_the_end_of_the_context_ends_the_answer(model: Model) -> None:
         ({"stop": ("",)}, OptionRangeError),
         ({"stop": ("x" * (limits.STOP_SIZE_CHARS_MAX + 1),)}, OptionRangeError),
         ({"stop": ("x",) * (limits.STOP_COUNT_MAX + 1)}, OptionRangeError),
-        ({"stop": (3,)}, OptionRangeError),
+        ({"stop": (3,)}, TextTypeError),
+        ({"stop": ("\ud800",)}, TextUnicodeError),
     ],
 )
 def test_requests_are_checked(changes: dict[str, object], error: type[SslmError]) -> None:
@@ -182,3 +186,34 @@ def test_stops_come_in_three_forms() -> None:
     assert stop_strings(None) == ()
     assert stop_strings("ab") == ("ab",)
     assert stop_strings(["a", "b"]) == ("a", "b")
+
+
+def test_another_thread_may_close_a_stream(model: Model) -> None:
+    stream = model.stream(PROMPT, max_tokens=400)
+    next(stream)
+    pieces: list[str] = []
+    reader = threading.Thread(target=lambda: pieces.extend(piece.text for piece in stream))
+    reader.start()
+    stream.close()
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert len(pieces) < 399
+    with pytest.raises(StreamUnfinishedError):
+        stream.result()
+
+
+def test_answers_are_equal_whatever_they_took(model: Model, answer: Completion) -> None:
+    again = model.generate(PROMPT, max_tokens=30)
+    assert again == answer
+    assert hash(again) == hash(answer)
+
+
+@pytest.mark.parametrize("prompt", [b"abc", {1: 2}, {1, 2}, None, 5])
+def test_a_prompt_is_text_or_ids(model: Model, prompt: Any) -> None:
+    with pytest.raises(TextTypeError):
+        model.generate(prompt)
+
+
+def test_stops_are_a_string_or_several(model: Model) -> None:
+    with pytest.raises(OptionRangeError):
+        model.generate(PROMPT, stop=5)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from sslm.errors.runtime import (
     MemoryBudgetError,
     ObjectClosedError,
     OptionRangeError,
-    SequenceBusyError,
+    StreamUnfinishedError,
     TokenIdRangeError,
 )
 from tests.converted import STORIES_SOURCE, stories_artifact
@@ -54,6 +54,11 @@ def test_a_model_describes_itself(model: Model, path: Path) -> None:
 def test_the_file_can_be_insisted_on(path: Path) -> None:
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     Model(path, sha256=f" {sha256.upper()}\n").close()
+    # The whole line that sha256sum prints will do.
+    Model(path, sha256=f"{sha256}  {path}\n").close()
+    for odd in ("", "00", "xy" * 32):
+        with pytest.raises(OptionRangeError):
+            Model(path, sha256=odd)
     with pytest.raises(ModelHashMismatchError) as caught:
         Model(path, sha256="ab" * 32)
     assert (caught.value.found, caught.value.expected) == (sha256, "ab" * 32)
@@ -214,5 +219,5 @@ def test_a_stream_that_was_closed_early_has_no_result(model: Model) -> None:
     with model.stream(PROMPT, max_tokens=5) as stream:
         next(stream)
     assert list(stream) == []
-    with pytest.raises(SequenceBusyError):
+    with pytest.raises(StreamUnfinishedError):
         stream.result()

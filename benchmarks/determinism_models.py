@@ -139,9 +139,7 @@ def _write(path: Path, model: TinyModel, source: Path, tensors: dict[str, Tensor
         config=model.config,
         fraction_bits=model.fraction_bits,
         vocabulary=vocabulary,
-        provenance=Provenance(
-            source_sha256=bytes(32), converter_version="benchmark"
-        ),
+        provenance=Provenance(source_sha256=bytes(32), converter_version="benchmark"),
     )
     write_artifact(path, parts, TensorStream.of(tensors))
     return path

@@ -92,3 +92,22 @@ def available_tiers() -> tuple[str, ...]:
 def best_tier() -> str:
     """Return the fastest tier of this machine."""
     return available_tiers()[-1]
+
+
+def borrow(
+    ffi: Any, kind: str, buffer: Any, *, is_writable: bool = False
+) -> tuple[Any, memoryview]:
+    """Return a C pointer to a buffer's bytes, and a view to hold as long as the pointer is used.
+
+    The view keeps the bytes where they are, even if *buffer* is itself a view and is released. What
+    ``from_buffer`` returns is not kept: a garbage cycle that holds it beside its memoryview, such
+    as an exception's traceback, crashes the collector of CPython 3.11.
+
+    Args:
+        ffi: Of the library.
+        kind: The pointer's type, such as ``int32_t *``.
+        buffer: Anything with contiguous bytes.
+        is_writable: Whether C writes to it.
+    """
+    view = memoryview(buffer)
+    return ffi.cast(kind, ffi.from_buffer(view, require_writable=is_writable)), view

@@ -117,3 +117,41 @@ def test_another_interface_is_refused(elsewhere: Path) -> None:
     )
     with pytest.raises(NativeLibraryAbiError, match="expected 999"):
         load_library()
+
+
+GARBAGE = """
+import gc
+from sslm.backends.native import NativeBackend
+from sslm.errors.program import OpShapeError
+from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.sequence import Sequence, SequenceOptions
+from tests.toy_programs import moving_average_model
+
+gc.disable()
+toy = moving_average_model(seed=1)
+plan = NativeBackend().compile(toy.program, toy.tensors, row_count_max=64, context_tokens=64)
+for _ in range(200):
+    pool = KvPool(toy.program.state_layout, 1)
+    sequence = Sequence(toy.program, pool, bytes(32), SequenceOptions(context_tokens=8))
+    sequence.push([1])
+    span = sequence.begin_chunk().span
+    span.first_position = 1 << 20
+    try:
+        plan.run(0, 1, [span])
+    except OpShapeError as error:
+        # The traceback holds the frames, their views, and the error itself.
+        kept = error
+    cycle = [sequence, span, plan, kept]
+    cycle.append(cycle)
+    del pool, sequence, span, kept, cycle
+gc.collect()
+print("alive")
+"""
+
+
+def test_garbage_with_views_in_it_does_not_crash_the_collector() -> None:
+    """CPython 3.11 crashes where a cycle holds a memoryview beside cffi's hold on it."""
+    done = subprocess.run(
+        [sys.executable, "-c", GARBAGE], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "alive\n", done.stderr

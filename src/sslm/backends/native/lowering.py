@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from sslm.errors.program import OpShapeError, TensorMissingError, TensorShapeError
-from sslm.native_library import TIERS, NativeLibrary
+from sslm.native_library import TIERS, NativeLibrary, borrow
 from sslm.numerics.tables import pow2_nodes, sigmoid_nodes
 from sslm.program import ops
 from sslm.program.buffers import Buffer, BufferKind
@@ -76,9 +76,9 @@ class Lowering:
         return array
 
     def _view(self, kind: str, data: Any) -> Any:
-        view = self._ffi.from_buffer(kind, data)
+        pointer, view = borrow(self._ffi, kind, data)
         self._alive.append(view)
-        return view
+        return pointer
 
     def _tensor(self, name: str, encoding: Encoding, shape: tuple[int, ...]) -> Any:
         if name not in self._tensors:
@@ -87,7 +87,7 @@ class Lowering:
         if tensor.encoding is not encoding or tensor.shape != shape:
             expected = size_bytes(encoding, shape)
             raise TensorShapeError(name, tensor.shape, tensor.data.nbytes, expected)
-        kind = "int8_t[]" if encoding is Encoding.PANEL_INT8 else "int32_t[]"
+        kind = "int8_t *" if encoding is Encoding.PANEL_INT8 else "int32_t *"
         return self._view(kind, tensor.data)
 
     def _lower_buffers(self, program: Program) -> None:
@@ -134,8 +134,8 @@ class Lowering:
         self.struct.ops = records
 
     def _lower_constants(self, program: Program) -> None:
-        self.struct.pow2_nodes = self._view("int32_t[]", pow2_nodes())
-        self.struct.sigmoid_nodes = self._view("int32_t[]", sigmoid_nodes())
+        self.struct.pow2_nodes = self._view("int32_t *", pow2_nodes())
+        self.struct.sigmoid_nodes = self._view("int32_t *", sigmoid_nodes())
         self.struct.vocab_size = program.vocab_size
         self.struct.last_layer = program.layer_count
         self.struct.arithmetic_version = program.arithmetic_version

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sslm.errors.program import OpShapeError
-from sslm.native_library import NativeLibrary
+from sslm.native_library import NativeLibrary, borrow
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program
@@ -45,45 +45,44 @@ class SpanLowering:
         if buffer.nbytes < at_least_bytes:
             found, expected = f"{buffer.nbytes} bytes", f"at least {at_least_bytes} bytes"
             raise OpShapeError("Span", what, found, expected)
-        view = self._ffi.from_buffer(kind, buffer, require_writable=True)
+        pointer, view = borrow(self._ffi, kind, buffer, is_writable=True)
         alive.append(view)
-        return view
+        return pointer
 
     def _lower_span(self, span: Span, record: Any, alive: list[Any]) -> None:
         if span.adapter_slot != 0:
             raise OpShapeError("Span", "the adapter slot", str(span.adapter_slot), "0")
         memory, rows = span.memory, span.row_count
         scored = rows - span.first_logits_row
-        token_ids = self._ffi.from_buffer("int32_t[]", span.token_ids)
-        pages = self._ffi.from_buffer("int32_t[]", memory.pages)
+        record.token_ids, token_ids = borrow(self._ffi, "int32_t *", span.token_ids)
+        record.pages, pages = borrow(self._ffi, "int32_t *", memory.pages)
         alive += (token_ids, pages)
-        record.token_ids, record.pages = token_ids, pages
-        record.table_page_count = len(pages)
-        record.pool = self._view(alive, "the pool", "uint8_t[]", memory.pool, 0)
+        record.table_page_count = pages.nbytes // 4
+        record.pool = self._view(alive, "the pool", "uint8_t *", memory.pool, 0)
         record.pool_page_count = memory.pool.nbytes // max(self._page_size_bytes, 1)
         record.fixed = self._view(
-            alive, "the fixed states", "uint8_t[]", memory.fixed, self._fixed_size_bytes
+            alive, "the fixed states", "uint8_t *", memory.fixed, self._fixed_size_bytes
         )
         record.residual = self._view(
-            alive, "the residual", "int32_t[]", memory.residual, rows * self._row_size_bytes
+            alive, "the residual", "int32_t *", memory.residual, rows * self._row_size_bytes
         )
         record.saturations = self._view(
-            alive, "the saturations", "int64_t[]", memory.saturations, 8 * len(SaturationSite)
+            alive, "the saturations", "int64_t *", memory.saturations, 8 * len(SaturationSite)
         )
         record.digests = self._view(
-            alive, "the digests", "uint8_t[]", memory.digests, rows * DIGEST_SIZE_BYTES
+            alive, "the digests", "uint8_t *", memory.digests, rows * DIGEST_SIZE_BYTES
         )
         if span.trace is not None:
             size_bytes = self._traced_count * rows * DIGEST_SIZE_BYTES
             record.trace = self._view(
-                alive, "the trace", "uint8_t[]", span.trace.segments, size_bytes
+                alive, "the trace", "uint8_t *", span.trace.segments, size_bytes
             )
         if span.logits is not None:
             size_bytes = scored * self._logits_size_bytes
-            record.logits = self._view(alive, "the logits", "int64_t[]", span.logits, size_bytes)
+            record.logits = self._view(alive, "the logits", "int64_t *", span.logits, size_bytes)
         if span.selected is not None:
             record.selected = self._view(
-                alive, "the selection", "int32_t[]", span.selected, 4 * scored
+                alive, "the selection", "int32_t *", span.selected, 4 * scored
             )
         record.first_position = span.first_position
         record.row_count = rows

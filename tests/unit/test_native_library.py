@@ -128,22 +128,22 @@ from sslm.runtime.sequence import Sequence, SequenceOptions
 from tests.toy_programs import moving_average_model
 
 gc.disable()
-toy = moving_average_model(seed=1)
-plan = NativeBackend().compile(toy.program, toy.tensors, row_count_max=64, context_tokens=64)
-for _ in range(200):
+for index in range(100):
+    toy = moving_average_model(seed=1)
+    plan = NativeBackend().compile(toy.program, toy.tensors, row_count_max=64, context_tokens=64)
     pool = KvPool(toy.program.state_layout, 1)
     sequence = Sequence(toy.program, pool, bytes(32), SequenceOptions(context_tokens=8))
     sequence.push([1])
     span = sequence.begin_chunk().span
-    span.first_position = 1 << 20
+    span.memory.digests = span.memory.digests[:1]
     try:
         plan.run(0, 1, [span])
     except OpShapeError as error:
         # The traceback holds the frames, their views, and the error itself.
         kept = error
-    cycle = [sequence, span, plan, kept]
+    cycle = [list(toy.tensors.values()), sequence, span, plan, kept]
     cycle.append(cycle)
-    del pool, sequence, span, kept, cycle
+    del toy, plan, pool, sequence, span, kept, cycle
 gc.collect()
 print("alive")
 """

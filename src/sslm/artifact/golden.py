@@ -9,8 +9,7 @@ from sslm.errors.artifact import SectionsDisagreeError
 from sslm.formats.sslm_json import JsonFields, JsonValue, decode_json, encode_json, hexadecimal
 from sslm.formats.sslm_json import integer as json_integer
 from sslm.model.config import ModelConfig
-
-DIGEST_SIZE_BYTES = 32
+from sslm.program.plan import DIGEST_SIZE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import os
 import time
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,8 @@ from sslm.artifact.write_errors import named_write_errors
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
+from sslm.engine.results import NANOSECONDS_PER_MS
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError
-
-NANOSECONDS_PER_MS: Final = 1_000_000
 
 
 def register(app: typer.Typer) -> None:

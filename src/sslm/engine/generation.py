@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sslm import limits
 from sslm.engine.options import require_int
-from sslm.engine.results import Completion, FinishReason, StreamChunk, Usage
+from sslm.engine.results import NANOSECONDS_PER_MS, Completion, FinishReason, StreamChunk, Usage
 from sslm.engine.runner import Runner
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ContextLengthError, EmptyPromptError, OptionRangeError
@@ -16,8 +16,6 @@ from sslm.runtime.sequence import SequenceOptions
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer, checked_text
-
-NANOSECONDS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

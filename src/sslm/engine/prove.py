@@ -7,6 +7,7 @@ from itertools import cycle, islice
 from typing import Final
 
 from sslm.artifact import Artifact
+from sslm.engine.results import NANOSECONDS_PER_MS
 from sslm.engine.runner import ALL_SEGMENTS, Runner, open_backend, run_greedy
 from sslm.errors.runtime import ContextLengthError, EmptyPromptError, OptionRangeError
 from sslm.native_library import available_tiers
@@ -21,7 +22,6 @@ REFERENCE_TOKENS: Final = 4
 
 SHORT_CHUNK_TOKENS: Final = 7
 NEIGHBOUR_CHUNK_TOKENS: Final = 3
-_NANOSECONDS_PER_MS: Final = 1_000_000
 
 Progress = Callable[[int, int], None]
 """Told how many ways are done, and how many there are."""
@@ -201,7 +201,7 @@ def _run(
         threads=plan.threads,
         token_ids=tuple(token_ids),
         digests=tuple(digests),
-        ms=elapsed_ns // _NANOSECONDS_PER_MS,
+        ms=elapsed_ns // NANOSECONDS_PER_MS,
         first_difference=_first_difference(first, token_ids, digests) if first else None,
     )
 

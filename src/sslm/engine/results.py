@@ -1,7 +1,9 @@
 """What calls on a model return."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
+
+NANOSECONDS_PER_MS: Final = 1_000_000
 
 FinishReason = Literal["stop", "length"]
 

@@ -11,7 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__) && !defined(_WIN32)
+/* Only what is declared here is exported. */
+#if defined(_WIN32) && defined(__clang__)
+#pragma clang attribute push(__declspec(dllexport), apply_to = function)
+#elif !defined(_WIN32)
 #pragma GCC visibility push(default)
 #endif
 
@@ -216,7 +219,9 @@ int32_t sslm_native_plan_close(sslm_plan *plan);
 void sslm_native_sha256(const uint8_t *data, uint64_t size_bytes, int32_t portable, uint8_t *digest);
 /* cdef end */
 
-#if defined(__GNUC__) && !defined(_WIN32)
+#if defined(_WIN32) && defined(__clang__)
+#pragma clang attribute pop
+#elif !defined(_WIN32)
 #pragma GCC visibility pop
 #endif
 

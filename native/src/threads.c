@@ -1,19 +1,5 @@
-/* The pool: everything that depends on the operating system is in this file. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+/* The pool: a loop is cut into chunks, which its threads take one by one. */
 #include "threads.h"
-
-#include <limits.h>
-
-#if !defined(_WIN32)
-#include <signal.h>
-#endif
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 #ifdef SSLM_X86
 #include <immintrin.h>
@@ -26,36 +12,6 @@
 
 /* About 50 µs. Longer spins cost milliseconds when other processes want the cores. */
 #define SPIN_COUNT 2000
-
-#if defined(__linux__)
-/* Sleep while *word == value, or less. */
-static void sleep_on(sslm_pool *pool, _Atomic uint32_t *word, uint32_t value)
-{
-    (void)pool;
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-static void wake(sslm_pool *pool, _Atomic uint32_t *word)
-{
-    (void)pool;
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-#else
-static void sleep_on(sslm_pool *pool, _Atomic uint32_t *word, uint32_t value)
-{
-    pthread_mutex_lock(&pool->mutex);
-    if (atomic_load(word) == value) pthread_cond_wait(&pool->changed, &pool->mutex);
-    pthread_mutex_unlock(&pool->mutex);
-}
-
-static void wake(sslm_pool *pool, _Atomic uint32_t *word)
-{
-    (void)word;
-    pthread_mutex_lock(&pool->mutex);
-    pthread_cond_broadcast(&pool->changed);
-    pthread_mutex_unlock(&pool->mutex);
-}
-#endif
 
 void sslm_pool_watch(sslm_pool *pool, const int32_t *cancel)
 {
@@ -98,11 +54,11 @@ static void do_chunks(sslm_pool *pool, int32_t thread)
         if (!sslm_pool_is_cancelled(pool)) pool->task(pool->job, first, last, thread);
         /* After its last chunk a loop's fields may change: nothing but the counters is touched from here. */
         uint32_t done = atomic_fetch_add(&pool->done, 1) + 1;
-        if (done == count && atomic_load(&pool->is_caller_sleeping)) wake(pool, &pool->done);
+        if (done == count && atomic_load(&pool->is_caller_sleeping)) sslm_wake(&pool->sleepers, &pool->done);
     }
 }
 
-static void *work(void *argument)
+static void work(void *argument)
 {
     const sslm_worker *worker = argument;
     sslm_pool *pool = worker->pool;
@@ -114,46 +70,16 @@ static void *work(void *argument)
         for (int i = 0; i < SPIN_COUNT && atomic_load(&pool->published) == seen; i++) relax();
         if (atomic_load(&pool->published) != seen) continue;
         atomic_fetch_add(&pool->sleeping_workers, 1);
-        sleep_on(pool, &pool->published, seen);
+        sslm_sleep_on(&pool->sleepers, &pool->published, seen);
         atomic_fetch_sub(&pool->sleeping_workers, 1);
     }
-    return NULL;
 }
 
 static void publish(sslm_pool *pool)
 {
     atomic_fetch_add(&pool->published, 1);
-    if (atomic_load(&pool->sleeping_workers) != 0) wake(pool, &pool->published);
+    if (atomic_load(&pool->sleeping_workers) != 0) sslm_wake(&pool->sleepers, &pool->published);
 }
-
-/* Signals are the host's: threads started in between leave them to the host's own. */
-#if defined(_WIN32)
-typedef int signal_mask;
-
-static void block_signals(signal_mask *before)
-{
-    *before = 0;
-}
-
-static void restore_signals(const signal_mask *before)
-{
-    (void)before;
-}
-#else
-typedef sigset_t signal_mask;
-
-static void block_signals(signal_mask *before)
-{
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, before);
-}
-
-static void restore_signals(const signal_mask *before)
-{
-    pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-#endif
 
 int32_t sslm_pool_start(sslm_pool *pool, sslm_worker *workers, int32_t thread_count)
 {
@@ -167,19 +93,15 @@ int32_t sslm_pool_start(sslm_pool *pool, sslm_worker *workers, int32_t thread_co
     pool->cancel = NULL;
     pool->workers = workers;
     pool->worker_count = 0;
-    if (pthread_mutex_init(&pool->mutex, NULL) != 0) return -1;
-    if (pthread_cond_init(&pool->changed, NULL) != 0) return -1;
-    signal_mask before;
-    block_signals(&before);
-    int failure = 0;
+    if (sslm_sleepers_init(&pool->sleepers) != 0) return -1;
+    int32_t failure = 0;
     for (int32_t index = 1; index < thread_count && failure == 0; index++) {
         sslm_worker *worker = &workers[index - 1];
         worker->pool = pool;
         worker->index = index;
-        failure = pthread_create(&worker->handle, NULL, work, worker);
+        failure = sslm_system_thread_start(&worker->thread, work, worker);
         if (failure == 0) pool->worker_count++;
     }
-    restore_signals(&before);
     if (failure == 0) return 0;
     sslm_pool_stop(pool);
     return -1;
@@ -194,7 +116,7 @@ static void wait_for_workers(sslm_pool *pool, uint32_t chunk_count)
     }
     atomic_store(&pool->is_caller_sleeping, 1);
     for (uint32_t done = atomic_load(&pool->done); done != chunk_count; done = atomic_load(&pool->done))
-        sleep_on(pool, &pool->done, done);
+        sslm_sleep_on(&pool->sleepers, &pool->done, done);
     atomic_store(&pool->is_caller_sleeping, 0);
 }
 
@@ -219,8 +141,7 @@ void sslm_pool_stop(sslm_pool *pool)
 {
     atomic_store(&pool->is_stopping, 1);
     publish(pool);
-    for (int32_t i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i].handle, NULL);
+    for (int32_t i = 0; i < pool->worker_count; i++) sslm_system_thread_join(&pool->workers[i].thread);
     pool->worker_count = 0;
-    pthread_cond_destroy(&pool->changed);
-    pthread_mutex_destroy(&pool->mutex);
+    sslm_sleepers_destroy(&pool->sleepers);
 }

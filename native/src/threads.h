@@ -2,12 +2,12 @@
 #ifndef SSLM_THREADS_H
 #define SSLM_THREADS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "sslm_native.h"
+#include "system_threads.h"
 
 /* Do items first … last - 1. thread counts from 0, the caller of sslm_pool_run. */
 typedef void (*sslm_task)(const void *job, int32_t first, int32_t last, int32_t thread);
@@ -17,7 +17,7 @@ typedef struct sslm_pool sslm_pool;
 typedef struct {
     sslm_pool *pool;
     int32_t index;
-    pthread_t handle;
+    sslm_system_thread thread;
 } sslm_worker;
 
 /* A loop is cut into chunks. `ticket` holds the number of the loop in its high half and the chunks that
@@ -39,8 +39,7 @@ struct sslm_pool {
     uint32_t chunk_count;
     int32_t worker_count;
     sslm_worker *workers;
-    pthread_mutex_t mutex;                       /* where the system has no futex */
-    pthread_cond_t changed;
+    sslm_sleepers sleepers;
 };
 
 /* Start thread_count - 1 workers, described in workers[]. 0, or a negative number if one did not start. */

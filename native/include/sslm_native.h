@@ -19,7 +19,7 @@
 #endif
 
 /* cdef begin */
-#define SSLM_NATIVE_ABI 1
+#define SSLM_NATIVE_ABI 2
 
 /* What calls return. */
 #define SSLM_OK 0
@@ -39,11 +39,15 @@
 #define SSLM_CPU_AVX512 2      /* F, BW, DQ and VL together */
 #define SSLM_CPU_AVX512VNNI 4
 #define SSLM_CPU_SHA 8
+#define SSLM_CPU_AVXVNNI 16
+#define SSLM_CPU_DOTPROD 32    /* of AArch64 */
 
 #define SSLM_TIER_SCALAR 0
 #define SSLM_TIER_AVX2 1
-#define SSLM_TIER_AVX512VNNI 2
-#define SSLM_TIER_COUNT 3
+#define SSLM_TIER_AVXVNNI 2
+#define SSLM_TIER_AVX512VNNI 3
+#define SSLM_TIER_NEON 4
+#define SSLM_TIER_COUNT 5
 
 #define SSLM_THREAD_COUNT_MAX 256
 #define SSLM_SPAN_ROWS_MAX 64

@@ -24,13 +24,40 @@ uint32_t sslm_cpu_features(void)
     uint32_t has_ssse3_and_sse41 = BIT(ecx, 9) & BIT(ecx, 19);
     uint32_t saved = has_xgetbv ? saved_registers() : 0;
     if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return 0;
+    uint32_t subleaf_count = eax;
     if (BIT(ebx, 29) & has_ssse3_and_sse41) features |= SSLM_CPU_SHA;
     if ((saved & 0x06) == 0x06 && BIT(ebx, 5)) features |= SSLM_CPU_AVX2;
     if ((saved & 0xe6) == 0xe6 && (BIT(ebx, 16) & BIT(ebx, 17) & BIT(ebx, 30) & BIT(ebx, 31))) {
         features |= SSLM_CPU_AVX512;
         if (BIT(ecx, 11)) features |= SSLM_CPU_AVX512VNNI;
     }
+    if ((saved & 0x06) == 0x06 && subleaf_count >= 1) {
+        __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx);
+        if (BIT(eax, 4)) features |= SSLM_CPU_AVXVNNI;
+    }
     return features;
+}
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+/* HWCAP_ASIMDDP, which the headers of old systems lack. */
+#define HAS_DOTPROD (1ul << 20)
+
+uint32_t sslm_cpu_features(void)
+{
+    return getauxval(AT_HWCAP) & HAS_DOTPROD ? SSLM_CPU_DOTPROD : 0;
+}
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/types.h>
+
+#include <sys/sysctl.h>
+
+uint32_t sslm_cpu_features(void)
+{
+    int has_dotprod = 0;
+    size_t size = sizeof has_dotprod;
+    if (sysctlbyname("hw.optional.arm.FEAT_DotProd", &has_dotprod, &size, NULL, 0) != 0) return 0;
+    return has_dotprod ? SSLM_CPU_DOTPROD : 0;
 }
 #else
 uint32_t sslm_cpu_features(void)
@@ -48,8 +75,14 @@ int32_t sslm_tier_runs(int32_t tier, uint32_t features)
     case SSLM_TIER_AVX2:
         needed = SSLM_CPU_AVX2;
         break;
+    case SSLM_TIER_AVXVNNI:
+        needed = SSLM_CPU_AVX2 | SSLM_CPU_AVXVNNI;
+        break;
     case SSLM_TIER_AVX512VNNI:
         needed = SSLM_CPU_AVX2 | SSLM_CPU_AVX512 | SSLM_CPU_AVX512VNNI;
+        break;
+    case SSLM_TIER_NEON:
+        needed = SSLM_CPU_DOTPROD;
         break;
     default:
         return 0;

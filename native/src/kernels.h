@@ -92,10 +92,11 @@ typedef struct {
     sslm_kernel kernels[SSLM_OP_COUNT];
 } sslm_kernel_table;
 
+/* Those of the tiers that were built: SSLM_HAS_AVX2 and the like say which. */
 extern const sslm_kernel_table sslm_kernels_scalar;
-#ifdef SSLM_X86
 extern const sslm_kernel_table sslm_kernels_avx2;
+extern const sslm_kernel_table sslm_kernels_avxvnni;
 extern const sslm_kernel_table sslm_kernels_avx512vnni;
-#endif
+extern const sslm_kernel_table sslm_kernels_neon;
 
 #endif

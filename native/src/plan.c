@@ -76,11 +76,21 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
 static const sslm_kernel_table *tier_table(int32_t tier)
 {
     switch (tier) {
-#ifdef SSLM_X86
+#ifdef SSLM_HAS_AVX2
     case SSLM_TIER_AVX2:
         return &sslm_kernels_avx2;
+#endif
+#ifdef SSLM_HAS_AVXVNNI
+    case SSLM_TIER_AVXVNNI:
+        return &sslm_kernels_avxvnni;
+#endif
+#ifdef SSLM_HAS_AVX512VNNI
     case SSLM_TIER_AVX512VNNI:
         return &sslm_kernels_avx512vnni;
+#endif
+#ifdef SSLM_HAS_NEON
+    case SSLM_TIER_NEON:
+        return &sslm_kernels_neon;
 #endif
     case SSLM_TIER_SCALAR:
         return &sslm_kernels_scalar;

@@ -14,10 +14,10 @@ from sslm.errors.native import (
     NativeLibraryMissingError,
 )
 
-TIERS: Final = ("scalar", "avx2", "avx512vnni")
-"""Names of all tiers, slowest first; an index is the number that the library uses."""
+TIERS: Final = ("scalar", "avx2", "avxvnni", "avx512vnni", "neon")
+"""Names of all tiers, slowest first on each kind of CPU; an index is the library's number."""
 
-_FEATURES: Final = ("avx2", "avx512", "avx512vnni", "sha")
+_FEATURES: Final = ("avx2", "avx512", "avx512vnni", "sha", "avxvnni", "dotprod")
 _SUFFIXES: Final = {"darwin": ".dylib", "win32": ".dll"}
 _HEADER_NAME: Final = "_native.h"
 

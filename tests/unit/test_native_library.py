@@ -1,6 +1,7 @@
 """The library's handle, and what does not belong to any one op."""
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,10 +52,35 @@ def test_the_scalar_tier_runs_everywhere_and_the_best_is_the_last() -> None:
     assert [tier for tier in TIERS if tier in tiers] == list(tiers)
 
 
-def test_a_tier_needs_its_features() -> None:
-    features = cpu_features()
-    assert ("avx2" in available_tiers()) == ("avx2" in features)
-    assert ("avx512vnni" in available_tiers()) == ({"avx2", "avx512", "avx512vnni"} <= {*features})
+@pytest.mark.parametrize(
+    ("tier", "needed"),
+    [
+        ("avx2", {"avx2"}),
+        ("avxvnni", {"avx2", "avxvnni"}),
+        ("avx512vnni", {"avx2", "avx512", "avx512vnni"}),
+        ("neon", {"dotprod"}),
+    ],
+)
+def test_a_tier_needs_its_features(tier: str, needed: set[str]) -> None:
+    assert (tier in available_tiers()) == (needed <= {*cpu_features()})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists features in /proc/cpuinfo")
+def test_features_are_those_that_the_system_lists() -> None:
+    # An emulator shows the file of the machine that it runs on.
+    if "SSLM_EMULATED_PYTHON" in os.environ:
+        pytest.skip("the CPU is emulated")
+    listed = {*Path("/proc/cpuinfo").read_text(encoding="utf-8").split()}
+    spellings = {
+        "avx2": {"avx2"},
+        "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"},
+        "avx512vnni": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"},
+        "sha": {"sha_ni", "ssse3", "sse4_1"},
+        "avxvnni": {"avx_vnni"},
+        "dotprod": {"asimddp"},
+    }
+    expected = {name for name, words in spellings.items() if words <= listed}
+    assert {*cpu_features()} == expected
 
 
 def test_unknown_tiers_are_not_available() -> None:
@@ -113,7 +139,7 @@ def test_another_interface_is_refused(elsewhere: Path) -> None:
         (elsewhere / path.name).write_bytes(path.read_bytes())
     header = elsewhere / "_native.h"
     header.write_text(
-        header.read_text().replace("#define SSLM_NATIVE_ABI 1", "#define SSLM_NATIVE_ABI 999")
+        header.read_text().replace("#define SSLM_NATIVE_ABI 2", "#define SSLM_NATIVE_ABI 999")
     )
     with pytest.raises(NativeLibraryAbiError, match="expected 999"):
         load_library()

@@ -1,0 +1,115 @@
+/* The inner loops of attention with 256-bit vectors. A tier's file includes this once, after it has defined
+ * ADD_PAIRS(sums, left, right): add to eight 32-bit sums the products of pairs of 16-bit numbers.
+ */
+#ifndef SSLM_ATTENTION_256_H
+#define SSLM_ATTENTION_256_H
+
+#include <immintrin.h>
+
+#include "arithmetic.h"
+#include "inner.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE __m256i load(const void *from)
+{
+    return _mm256_loadu_si256(from);
+}
+
+ALWAYS_INLINE int32_t sum_all(__m256i v)
+{
+    __m128i x = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+    x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1));
+    return _mm_cvtsi128_si32(x);
+}
+
+void TIERED(sslm_dot_keys)(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
+                           int32_t last, int64_t *sums)
+{
+    /* Products of a byte and a code over 256 dims fit 32 bits, so the query is taken in two planes. */
+    int16_t high[SSLM_HEAD_DIM_MAX], low[SSLM_HEAD_DIM_MAX];
+    for (int32_t d = 0; d < head_dim; d++) {
+        high[d] = (int16_t)((query[d] + 128) >> 8);
+        low[d] = (int16_t)(query[d] - 256 * high[d]);
+    }
+    int32_t whole = head_dim / 16 * 16;
+    for (int32_t token = first; token < last; token++) {
+        const int16_t *key = keys + (size_t)token * (size_t)head_dim;
+        __m256i h = _mm256_setzero_si256(), l = h;
+        for (int32_t d = 0; d < whole; d += 16) {
+            __m256i k = load(key + d);
+            ADD_PAIRS(h, k, load(high + d));
+            ADD_PAIRS(l, k, load(low + d));
+        }
+        int64_t sum = 256 * (int64_t)sum_all(h) + sum_all(l);
+        for (int32_t d = whole; d < head_dim; d++) sum += query[d] * key[d];
+        sums[token] = sum;
+    }
+}
+
+void TIERED(sslm_pow2neg_page)(const int32_t *nodes, const uint32_t *t, uint32_t *powers)
+{
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) powers[i] = pow2neg(nodes, t[i]);
+}
+
+/* Put 2^bits · high + low at eight sums. */
+ALWAYS_INLINE void store_halves(__m256i high, __m256i low, const int bits, int64_t *sums)
+{
+    for (int half = 0; half < 2; half++) {
+        __m128i h = half ? _mm256_extracti128_si256(high, 1) : _mm256_castsi256_si128(high);
+        __m128i l = half ? _mm256_extracti128_si256(low, 1) : _mm256_castsi256_si128(low);
+        __m256i sum = _mm256_add_epi64(_mm256_slli_epi64(_mm256_cvtepi32_epi64(h), bits), _mm256_cvtepi32_epi64(l));
+        _mm256_storeu_si256((__m256i *)(void *)(sums + 4 * half), sum);
+    }
+}
+
+void TIERED(sslm_weigh_values)(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
+                               int32_t last, int64_t *sums)
+{
+    /* The two 10-bit halves of the weights of each pair of tokens, side by side as the values are. */
+    int32_t high[SSLM_PAGE_TOKENS / 2], low[SSLM_PAGE_TOKENS / 2];
+    for (int32_t pair = first; pair < last; pair++) {
+        uint32_t even = weights[2 * pair], odd = weights[2 * pair + 1];
+        high[pair] = (int32_t)(even >> 10 | odd >> 10 << 16);
+        low[pair] = (int32_t)((even & 0x3ff) | (odd & 0x3ff) << 16);
+    }
+    int32_t d = 0;
+    for (; d + 32 <= head_dim; d += 32) {
+        /* Sums of one half of 64 weights times codes fit 32 bits: 1024 · 32639 · 64 < 2^31. */
+        __m256i high_sums[4], low_sums[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) high_sums[i] = low_sums[i] = _mm256_setzero_si256();
+        for (int32_t pair = first; pair < last; pair++) {
+            const int16_t *v = values + 2 * ((size_t)pair * (size_t)head_dim + (size_t)d);
+            __m256i h = _mm256_set1_epi32(high[pair]), l = _mm256_set1_epi32(low[pair]);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) {
+                __m256i codes = load(v + 16 * i);
+                ADD_PAIRS(high_sums[i], h, codes);
+                ADD_PAIRS(low_sums[i], l, codes);
+            }
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) store_halves(high_sums[i], low_sums[i], 10, sums + d + 8 * i);
+    }
+    for (; d + 8 <= head_dim; d += 8) {
+        __m256i high_sum = _mm256_setzero_si256(), low_sum = high_sum;
+        for (int32_t pair = first; pair < last; pair++) {
+            const int16_t *v = values + 2 * ((size_t)pair * (size_t)head_dim + (size_t)d);
+            __m256i codes = load(v);
+            ADD_PAIRS(high_sum, _mm256_set1_epi32(high[pair]), codes);
+            ADD_PAIRS(low_sum, _mm256_set1_epi32(low[pair]), codes);
+        }
+        store_halves(high_sum, low_sum, 10, sums + d);
+    }
+    for (; d < head_dim; d++) {
+        sums[d] = 0;
+        for (int32_t pair = first; pair < last; pair++) {
+            const int16_t *v = values + 2 * ((size_t)pair * (size_t)head_dim + (size_t)d);
+            sums[d] += (int64_t)weights[2 * pair] * v[0] + (int64_t)weights[2 * pair + 1] * v[1];
+        }
+    }
+}
+
+#endif

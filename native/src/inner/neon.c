@@ -1,0 +1,193 @@
+/* The inner loops for AArch64, with its dot products of signed bytes (SDOT). */
+#include <arm_neon.h>
+#include <string.h>
+
+#include "arithmetic.h"
+#include "inner.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+#define PREFETCH_BYTES 1024
+
+/* A row of codes has, for each group of four columns, its four high bytes, then its four low bytes, so that a
+ * vector is two groups. It is padded to a multiple of 64 columns. */
+static int8_t *row_bytes(const sslm_rows *rows, int32_t row)
+{
+    return (int8_t *)rows->base + (size_t)row * 2 * padded_width(rows->width);
+}
+
+void sslm_store_codes_neon(const sslm_rows *rows, int32_t row, int16_t *codes)
+{
+    size_t width = (size_t)rows->width, padded = padded_width(rows->width);
+    memset(codes + width, 0, (padded - width) * sizeof *codes);
+    int8_t *out = row_bytes(rows, row);
+    for (size_t i = 0; i < padded; i += 8) {
+        int16x8_t code = vld1q_s16(codes + i);
+        int32x2_t high = vreinterpret_s32_s8(vrshrn_n_s16(code, 8)), low = vreinterpret_s32_s8(vmovn_s16(code));
+        vst1q_s8(out + 2 * i, vreinterpretq_s8_s32(vcombine_s32(vzip1_s32(high, low), vzip2_s32(high, low))));
+    }
+}
+
+/* Four columns of 16 rows. */
+ALWAYS_INLINE void load_group(const int8_t *group, int8x16_t weights[4])
+{
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) weights[j] = vld1q_s8(group + 16 * j);
+}
+
+/* A panel against one or two rows of codes; `row_count` is a constant where this is inlined. Two rows take 16
+ * accumulators, 8 vectors of weights and 2 of codes, of 32 registers. Sums of up to 65536 products of 128 · 128
+ * fit 32 bits. */
+ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, const int row_count,
+                            int64_t *sums)
+{
+    int32_t groups = (codes->width + 3) / 4, group = 0;
+    const int8_t *x[2];
+    int32x4_t high[2][4], low[2][4];
+#pragma GCC unroll 2
+    for (int i = 0; i < row_count; i++) {
+        x[i] = row_bytes(codes, picked[i]);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) high[i][j] = low[i][j] = vdupq_n_s32(0);
+    }
+    for (; group + 2 <= groups; group += 2, panel += 128) {
+        int8x16_t first[4], second[4];
+        if (row_count == 1) {
+            __builtin_prefetch(panel + PREFETCH_BYTES);
+            __builtin_prefetch(panel + PREFETCH_BYTES + 64);
+        }
+        load_group(panel, first);
+        load_group(panel + 64, second);
+#pragma GCC unroll 2
+        for (int i = 0; i < row_count; i++) {
+            int8x16_t fours = vld1q_s8(x[i] + 8 * (size_t)group);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) high[i][j] = vdotq_laneq_s32(high[i][j], first[j], fours, 0);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) low[i][j] = vdotq_laneq_s32(low[i][j], first[j], fours, 1);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) high[i][j] = vdotq_laneq_s32(high[i][j], second[j], fours, 2);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) low[i][j] = vdotq_laneq_s32(low[i][j], second[j], fours, 3);
+        }
+    }
+    int8x16_t last[4];
+    if (group < groups) load_group(panel, last);
+#pragma GCC unroll 2
+    for (int i = 0; i < row_count; i++) {
+        int8x16_t fours = vld1q_s8(x[i] + 8 * (size_t)(group < groups ? group : 0));
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            if (group < groups) {
+                high[i][j] = vdotq_laneq_s32(high[i][j], last[j], fours, 0);
+                low[i][j] = vdotq_laneq_s32(low[i][j], last[j], fours, 1);
+            }
+            int64_t *out = sums + 16 * i + 4 * j;
+            int32x4_t h = high[i][j], l = low[i][j];
+            vst1q_s64(out, vaddw_s32(vshll_n_s32(vget_low_s32(h), 8), vget_low_s32(l)));
+            vst1q_s64(out + 2, vaddw_high_s32(vshll_high_n_s32(h, 8), l));
+        }
+    }
+}
+
+void sslm_dot_panel_neon(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
+                         int64_t *sums)
+{
+    for (; count >= 2; count -= 2, picked += 2, sums += 32) dot_rows(panel, codes, picked, 2, sums);
+    if (count == 1) dot_rows(panel, codes, picked, 1, sums);
+}
+
+void sslm_dot_keys_neon(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first, int32_t last,
+                        int64_t *sums)
+{
+    int32_t whole = head_dim / 8 * 8;
+    /* A page holds 64 tokens, so that whole groups of four can be read whatever they contain. */
+    for (int32_t token = first / 4 * 4; token < last; token += 4) {
+        const int16_t *group = keys + (size_t)token * (size_t)head_dim;
+        int64x2_t parts[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) parts[i] = vdupq_n_s64(0);
+        for (int32_t d = 0; d < whole; d += 8) {
+            int16x8_t q = vld1q_s16(query + d);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) {
+                int16x8_t k = vld1q_s16(group + i * head_dim + d);
+                parts[i] = vpadalq_s32(parts[i], vmull_s16(vget_low_s16(q), vget_low_s16(k)));
+                parts[i] = vpadalq_s32(parts[i], vmull_high_s16(q, k));
+            }
+        }
+        for (int i = 0; i < 4; i++) {
+            int64_t sum = vaddvq_s64(parts[i]);
+            for (int32_t d = whole; d < head_dim; d++) sum += query[d] * group[i * head_dim + d];
+            sums[token + i] = sum;
+        }
+    }
+}
+
+void sslm_pow2neg_page_neon(const int32_t *nodes, const uint32_t *t, uint32_t *powers)
+{
+    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) powers[i] = pow2neg(nodes, t[i]);
+}
+
+/* Four dims of one page: a vector of values holds an even and an odd token's of each. */
+typedef struct {
+    int32x4_t high[2];
+    int32x4_t low[2];
+} value_sums;
+
+ALWAYS_INLINE void weigh_four(value_sums *sums, int16x8_t high, int16x8_t low, const int16_t *values)
+{
+    int16x8_t v = vld1q_s16(values);
+    sums->high[0] = vmlal_s16(sums->high[0], vget_low_s16(high), vget_low_s16(v));
+    sums->high[1] = vmlal_high_s16(sums->high[1], high, v);
+    sums->low[0] = vmlal_s16(sums->low[0], vget_low_s16(low), vget_low_s16(v));
+    sums->low[1] = vmlal_high_s16(sums->low[1], low, v);
+}
+
+/* Sums of one half of 64 weights times codes fit 32 bits: 1024 · 32639 · 64 < 2^31. */
+ALWAYS_INLINE void store_four(const value_sums *sums, int64_t *out)
+{
+    int32x4_t high = vpaddq_s32(sums->high[0], sums->high[1]), low = vpaddq_s32(sums->low[0], sums->low[1]);
+    vst1q_s64(out, vaddw_s32(vshll_n_s32(vget_low_s32(high), 10), vget_low_s32(low)));
+    vst1q_s64(out + 2, vaddw_high_s32(vshll_high_n_s32(high, 10), low));
+}
+
+/* Dims d … d + 4 · fours - 1; `fours` is a constant where this is inlined, at most 4. */
+ALWAYS_INLINE void weigh_dims(const int32_t *high, const int32_t *low, const int16_t *values, int32_t head_dim,
+                              int32_t first, int32_t last, const int fours, int64_t *out)
+{
+    value_sums sums[4];
+    int32x4_t zero = vdupq_n_s32(0);
+#pragma GCC unroll 4
+    for (int i = 0; i < fours; i++) sums[i] = (value_sums){{zero, zero}, {zero, zero}};
+    for (int32_t pair = first; pair < last; pair++) {
+        const int16_t *v = values + 2 * (size_t)pair * (size_t)head_dim;
+        int16x8_t h = vreinterpretq_s16_s32(vdupq_n_s32(high[pair])), l = vreinterpretq_s16_s32(vdupq_n_s32(low[pair]));
+#pragma GCC unroll 4
+        for (int i = 0; i < fours; i++) weigh_four(&sums[i], h, l, v + 8 * i);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < fours; i++) store_four(&sums[i], out + 4 * i);
+}
+
+void sslm_weigh_values_neon(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
+                            int32_t last, int64_t *sums)
+{
+    /* The two 10-bit halves of the weights of each pair of tokens, side by side as the values are. */
+    int32_t high[SSLM_PAGE_TOKENS / 2], low[SSLM_PAGE_TOKENS / 2];
+    for (int32_t pair = first; pair < last; pair++) {
+        uint32_t even = weights[2 * pair], odd = weights[2 * pair + 1];
+        high[pair] = (int32_t)(even >> 10 | odd >> 10 << 16);
+        low[pair] = (int32_t)((even & 0x3ff) | (odd & 0x3ff) << 16);
+    }
+    int32_t d = 0;
+    for (; d + 16 <= head_dim; d += 16) weigh_dims(high, low, values + 2 * d, head_dim, first, last, 4, sums + d);
+    for (; d + 4 <= head_dim; d += 4) weigh_dims(high, low, values + 2 * d, head_dim, first, last, 1, sums + d);
+    for (; d < head_dim; d++) {
+        sums[d] = 0;
+        for (int32_t pair = first; pair < last; pair++) {
+            const int16_t *v = values + 2 * ((size_t)pair * (size_t)head_dim + (size_t)d);
+            sums[d] += (int64_t)weights[2 * pair] * v[0] + (int64_t)weights[2 * pair + 1] * v[1];
+        }
+    }
+}

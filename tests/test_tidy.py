@@ -49,6 +49,7 @@ FLOAT_EDGES: Final = (
     Exemption("backends/reference/kernels", "float64 BLAS for integer sums proven below 2**53"),
     Exemption("backends/reference/panels", "weights as float64 for that BLAS"),
     Exemption("engine/generation", "milliseconds of a run, which decide nothing"),
+    Exemption("engine/turns", "seconds for which a thread waits for its turn"),
     Exemption("formats/gguf_tensors", "dequantizes a source file's blocks to float32"),
 )
 """Modules outside ``convert/`` that may compute with floats. docs/architecture.md lists them."""

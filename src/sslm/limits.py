@@ -154,3 +154,12 @@ SEQUENCE_COUNT_MAX: Final = 1 << 20
 
 CHAT_LITERAL_COMPARISONS_MAX: Final = 1 << 25
 """Characters of a template's literals, those in the messages, times control tokens: a second."""
+
+DEADLINE_S_MAX: Final = 31_536_000
+"""Seconds of one request: a year, which the timers of every system can wait."""
+
+PROMPT_COUNT_MAX: Final = 1 << 16
+"""Prompts of one call, whose token ids and answers are all held until it returns."""
+
+ASYNC_THREAD_COUNT_MAX: Final = 32
+"""Threads in which one model serves coroutines; they take turns, so that more gain nothing."""

@@ -1,47 +1,41 @@
 """An open model: what most users talk to."""
 
-import datetime
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import cached_property
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import NoReturn, Self
 
 from sslm import limits
-from sslm.artifact import Artifact, read_artifact
-from sslm.engine.generation import Generation, Request, stop_strings
+from sslm.artifact import Artifact
+from sslm.engine.async_requests import AsyncRequests
+from sslm.engine.background import Background
+from sslm.engine.log import LOGGER
+from sslm.engine.opening import context_of, open_artifact, require_sha256
 from sslm.engine.options import require_int
-from sslm.engine.results import Completion, Footprint
+from sslm.engine.results import NANOSECONDS_PER_MS, Footprint
 from sslm.engine.runner import Runner, open_backend
-from sslm.engine.stream import Stream
+from sslm.engine.spec import ModelSpec
 from sslm.engine.verification import VerifyReport, verify
-from sslm.errors.engine import (
-    ModelHashMismatchError,
-    NoChatTemplateError,
-    NoGoldenRunsError,
-    NotAnArtifactError,
+from sslm.errors.engine import NoChatTemplateError, NoGoldenRunsError
+from sslm.errors.runtime import (
+    ContextLengthError,
+    NotCopyableError,
+    ObjectClosedError,
+    OptionRangeError,
 )
-from sslm.errors.runtime import ContextLengthError, ObjectClosedError, OptionRangeError
-from sslm.errors.text import TextTypeError
 from sslm.runtime.sequence import SequenceOptions
-from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
-from sslm.text.message import Message
 from sslm.text.tokenizer import Tokenizer
 
-DEFAULT_CONTEXT_TOKENS: Final = 4096
-DEFAULT_MAX_TOKENS: Final = 256
 
-MessageLike = Message | Mapping[str, str]
-
-
-class Model:
+class Model(AsyncRequests):
     """A converted model, ready to run; a context manager.
 
-    Several threads may use one model: their requests take turns, slice by slice, and none changes
-    the tokens of another.
+    Several threads and coroutines may use one model: their requests take turns, slice by slice,
+    and none changes the tokens of another. A model that is dropped without :meth:`close` gives back
+    what it holds.
 
     Args:
         path: A ``.sslm`` file.
@@ -80,13 +74,18 @@ class Model:
             raise OptionRangeError("threads", str(threads), "1: the reference has no more")
         if memory_bytes is not None:
             require_int("memory_bytes", memory_bytes, lowest=1, highest=limits.MEMORY_BYTES_MAX)
+        started_ns = time.perf_counter_ns()
         self.threads = threads
+        self._asked = (str(self.path.absolute()), backend, tier, memory_bytes, mmap)
         self._is_closed = False
-        self._artifact = _open_artifact(self.path, mmap=mmap)
+        self._file_sha256: str | None = None
+        self._tokenizer: Tokenizer | None = None
+        self._chat_template: ChatTemplate | None = None
+        self._artifact = open_artifact(self.path, mmap=mmap)
         try:
             if sha256 is not None:
-                _require_sha256(self.path, self._artifact, sha256)
-            self.context_tokens = _context(self._artifact, context_tokens)
+                self._file_sha256 = require_sha256(self.path, self._artifact, sha256)
+            self.context_tokens = context_of(self._artifact, context_tokens)
             self._runner = Runner(
                 self._artifact,
                 open_backend(backend, tier=tier, threads=threads),
@@ -96,6 +95,18 @@ class Model:
         except BaseException:
             self._artifact.close()
             raise
+        # Of the runner alone, as a cycle would keep a dropped model from being freed at once.
+        self._background = Background(self._runner.require_owner)
+        self._stop_token_ids = frozenset(self._artifact.vocabulary.end_token_ids)
+        LOGGER.info(
+            "opened %s: model_id %s, backend %s, tier %s, threads %d, in %d ms",
+            self.path,
+            self.model_id,
+            self.backend,
+            self.tier,
+            threads,
+            (time.perf_counter_ns() - started_ns) // NANOSECONDS_PER_MS,
+        )
 
     @property
     def artifact(self) -> Artifact:
@@ -107,15 +118,17 @@ class Model:
         """Hex name of everything that can change a token."""
         return self._artifact.model_id.hex()
 
-    @cached_property
+    @property
     def file_sha256(self) -> str:
         """What ``sha256sum`` prints for the file; computed when first asked for.
 
         Raises:
             ObjectClosedError: If the model is closed, and this was never asked for before.
         """
-        self._require_open()
-        return self._artifact.file_sha256().hex()
+        if self._file_sha256 is None:
+            self._require_open()
+            self._file_sha256 = self._artifact.file_sha256().hex()
+        return self._file_sha256
 
     @property
     def arithmetic_version(self) -> int:
@@ -132,12 +145,34 @@ class Model:
         """The CPU tier in use."""
         return self._runner.tier
 
-    @cached_property
+    @property
+    def spec(self) -> ModelSpec:
+        """How to open this model again; hashes the file when first asked for.
+
+        Raises:
+            ObjectClosedError: If the model is closed, and its hash was never asked for before.
+        """
+        path, backend, tier, memory_bytes, mmap = self._asked
+        return ModelSpec(
+            path=path,
+            sha256=self.file_sha256,
+            backend=backend,
+            tier=tier,
+            threads=self.threads,
+            context_tokens=self.context_tokens,
+            memory_bytes=memory_bytes,
+            mmap=mmap,
+        )
+
+    @property
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer, built when first needed."""
-        return Tokenizer(self._artifact.vocabulary)
+        # Without a lock, which a fork could copy while it is held: at worst it is built twice.
+        if self._tokenizer is None:
+            self._tokenizer = Tokenizer(self._artifact.vocabulary)
+        return self._tokenizer
 
-    @cached_property
+    @property
     def chat_template(self) -> ChatTemplate:
         """The model's chat template.
 
@@ -146,7 +181,9 @@ class Model:
         """
         if self._artifact.chat_template is None:
             raise NoChatTemplateError
-        return ChatTemplate(self._artifact.chat_template)
+        if self._chat_template is None:
+            self._chat_template = ChatTemplate(self._artifact.chat_template)
+        return self._chat_template
 
     def footprint(self, sequences: int = 1) -> Footprint:
         """Return the bytes that the model and this many full sequences take."""
@@ -159,78 +196,6 @@ class Model:
             kv=kv * sequences,
             scratch=self._runner.scratch_size_bytes + buffers * sequences,
         )
-
-    def generate(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
-    ) -> Completion:
-        """Continue a prompt greedily.
-
-        Args:
-            prompt: Text, in which control tokens are literal, or token ids.
-            max_tokens: Most ids of the answer, at least 1.
-            stop: String or strings at which the answer ends; they are not part of it.
-
-        Raises:
-            EmptyPromptError, TokenIdRangeError, ContextLengthError, OptionRangeError: If the
-                request cannot be met; nothing was computed.
-            MemoryBudgetError: If its sequence does not fit ``memory_bytes`` beside others.
-        """
-        return _read(self.stream(prompt, max_tokens=max_tokens, stop=stop))
-
-    def stream(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
-    ) -> Stream:
-        """Continue a prompt greedily, piece by piece; see :meth:`generate`."""
-        if isinstance(prompt, (bytes, bytearray, Mapping, Set)) or not isinstance(prompt, Iterable):
-            raise TextTypeError("the prompt", type(prompt).__name__)
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        return self._stream(ids, max_tokens=max_tokens, stop=stop, is_continuation=True)
-
-    def chat(
-        self,
-        messages: Sequence[MessageLike],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
-        date: datetime.date | None = None,
-    ) -> Completion:
-        """Answer a conversation greedily.
-
-        Args:
-            messages: Mappings with ``role`` and ``content``, or ``Message``; control tokens in
-                their content are literal.
-            max_tokens: As for :meth:`generate`.
-            stop: As for :meth:`generate`.
-            date: Today, for chat templates that mention it; the clock is never read.
-
-        Raises:
-            NoChatTemplateError: If the model has no chat template.
-            SslmError: As :meth:`generate`, and what a bad message or template raises.
-        """
-        return _read(self.chat_stream(messages, max_tokens=max_tokens, stop=stop, date=date))
-
-    def chat_stream(
-        self,
-        messages: Sequence[MessageLike],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
-        date: datetime.date | None = None,
-    ) -> Stream:
-        """Answer a conversation greedily, piece by piece; see :meth:`chat`."""
-        checked = [
-            one if isinstance(one, Message) else Message.from_mapping(one) for one in messages
-        ]
-        ids = encode_chat(self.tokenizer, self.chat_template, checked, date=date)
-        return self._stream(ids, max_tokens=max_tokens, stop=stop, is_continuation=False)
 
     def verify(
         self, on_progress: Callable[[int, int], None] = lambda done, total: None
@@ -260,9 +225,16 @@ class Model:
         )
 
     def close(self) -> None:
-        """Release plan and file; may be called again."""
+        """Release plan, threads and file; may be called again.
+
+        Waits for a slice in progress; the requests of other threads fail with ObjectClosedError.
+        """
+        if not self._is_closed:
+            LOGGER.debug("closing %s", self.path)
         self._is_closed = True
         self._runner.close()
+        if self._runner.is_owner:
+            self._background.close()
         self._artifact.close()
 
     def __enter__(self) -> Self:
@@ -276,56 +248,20 @@ class Model:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Callable[[ModelSpec], "Model"], tuple[ModelSpec]]:
+        """Send the spec; whoever receives it opens the same file."""
+        return ModelSpec.load, (self.spec,)
+
+    def __copy__(self) -> NoReturn:
+        raise NotCopyableError("model", "model.spec.load() opens the file again")
+
+    def __deepcopy__(self, memo: dict[int, object]) -> NoReturn:
+        self.__copy__()
+
+    def _require_usable(self) -> None:
+        self._require_open()
+        self._runner.require_owner()
+
     def _require_open(self) -> None:
         if self._is_closed:
             raise ObjectClosedError("model")
-
-    def _stream(
-        self,
-        prompt_ids: Sequence[int],
-        *,
-        max_tokens: int,
-        stop: str | Sequence[str] | None,
-        is_continuation: bool,
-    ) -> Stream:
-        self._require_open()
-        request = Request(
-            prompt_ids=tuple(prompt_ids),
-            max_tokens=max_tokens,
-            stop=stop_strings(stop),
-            stop_token_ids=frozenset(self._artifact.vocabulary.end_token_ids),
-            is_continuation=is_continuation,
-        )
-        return Stream(Generation(self._runner, self.tokenizer, request))
-
-
-def _read(stream: Stream) -> Completion:
-    with stream:
-        for _ in stream:
-            pass
-        return stream.result()
-
-
-def _open_artifact(path: Path, *, mmap: bool) -> Artifact:
-    if path.suffix.lower() == ".gguf":
-        raise NotAnArtifactError(str(path))
-    return read_artifact(path, mmap=mmap)
-
-
-def _require_sha256(path: Path, artifact: Artifact, sha256: str) -> None:
-    # The whole line that sha256sum prints will do: the hash, two spaces, the name.
-    words = sha256.split() if isinstance(sha256, str) else []
-    expected = words[0].lower() if words else ""
-    if not re.fullmatch("[0-9a-f]{64}", expected):
-        raise OptionRangeError("sha256", repr(sha256), "64 hex digits, as sha256sum prints them")
-    found = artifact.file_sha256().hex()
-    if found != expected:
-        raise ModelHashMismatchError(str(path), found, sha256)
-
-
-def _context(artifact: Artifact, context_tokens: int | None) -> int:
-    limit = artifact.config.max_position_embeddings
-    if context_tokens is None:
-        return min(limit, DEFAULT_CONTEXT_TOKENS)
-    require_int("context_tokens", context_tokens, lowest=1, highest=limit)
-    return context_tokens

@@ -1,18 +1,20 @@
 """A program with its plan and the memory that requests take."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
 from contextlib import contextmanager
 
 from sslm.artifact import Artifact
+from sslm.engine.admission import Admission
+from sslm.engine.turns import Turns
 from sslm.errors.program import BackendUnavailableError
-from sslm.errors.runtime import ForkedProcessError, MemoryBudgetError, ObjectClosedError
+from sslm.errors.runtime import ForkedProcessError, ObjectClosedError
 from sslm.model.llama import build_llama
 from sslm.model.tensor_shapes import check_tensors
 from sslm.program.plan import CHUNK_ROWS_MAX, Backend, Plan
 from sslm.program.program import Program
+from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
 from sslm.runtime.sequence import Chunk, Sequence, SequenceOptions, sequence_size_bytes
 from sslm.runtime.stepper import advance
@@ -76,18 +78,18 @@ class Runner:
         self.context_tokens = context_tokens
         self.backend_name, self.tier = backend.name, backend.tier
         self._row_count_max = row_count_max
-        self._memory_bytes = memory_bytes
-        self._admitted_bytes = 0
         self._process = os.getpid()
-        # Taken for each slice, not for each request, so that requests of several threads alternate.
-        self._lock = threading.Lock()
+        self._turns = Turns()
+        self._admission = Admission(memory_bytes)
         self.scratch_size_bytes = backend.scratch_size_bytes(
             self.program,
             artifact.tensors,
             row_count_max=row_count_max,
             context_tokens=context_tokens,
         )
-        self._admit("weights and scratch", artifact.file_size_bytes + self.scratch_size_bytes)
+        self._model_lease = self._admission.admit(
+            "weights and scratch", artifact.file_size_bytes + self.scratch_size_bytes
+        )
         self._plan: Plan | None = backend.compile(
             self.program,
             artifact.tensors,
@@ -109,28 +111,30 @@ class Runner:
             MemoryBudgetError: If it does not fit the bound beside the others.
             ForkedProcessError: If the model was opened by another process.
         """
+        self.require_owner()
         size_bytes = sum(self.sequence_sizes_bytes(options))
-        self._admit("a sequence's states", size_bytes)
-        try:
+        with self._admission.admit("a sequence's states", size_bytes):
             pool = KvPool(self.program.state_layout, page_count_for(options.context_tokens))
             with Sequence(self.program, pool, self.model_id, options) as sequence:
                 yield sequence
-        finally:
-            if self._is_owner():
-                with self._lock:
-                    self._admitted_bytes -= size_bytes
 
     def advance(
-        self, sequences: list[Sequence], *, budget_segments: int = ALL_SEGMENTS
+        self,
+        sequences: list[Sequence],
+        *,
+        budget_segments: int = ALL_SEGMENTS,
+        cancellation: Cancellation | None = None,
     ) -> list[tuple[Sequence, Chunk]]:
         """Run a slice of every sequence; see :func:`sslm.runtime.stepper.advance`.
 
         Raises:
             ObjectClosedError: If the model was closed.
             ForkedProcessError: If the model was opened by another process.
+            RunCancelledError: If the flag was set, also while other threads had their turns.
         """
-        self._require_owner()
-        with self._lock:
+        self.require_owner()
+        # A turn for each slice, not for each request, so that those of several threads alternate.
+        with self._turns.turn(cancellation):
             if self._plan is None:
                 raise ObjectClosedError("model")
             return advance(
@@ -138,33 +142,35 @@ class Runner:
                 sequences,
                 budget_segments=budget_segments,
                 row_count_max=self._row_count_max,
+                cancellation=cancellation,
             )
 
     def close(self) -> None:
         """Release the plan; waits for a slice in progress. May be called again."""
-        if not self._is_owner():
+        if not self.is_owner:
             self._plan = None
             return
-        with self._lock:
+        with self._turns.turn():
             if self._plan is not None:
                 self._plan.close()
                 self._plan = None
 
-    def _is_owner(self) -> bool:
-        # A fork copies the lock as it is: if another thread held it, nobody is there to release it.
+    @property
+    def is_owner(self) -> bool:
+        """Whether this process opened the model.
+
+        A fork copies a lock as it is: if another thread held it, nobody is there to release it.
+        """
         return os.getpid() == self._process
 
-    def _require_owner(self) -> None:
-        if not self._is_owner():
-            raise ForkedProcessError("model", self._process, os.getpid())
+    def require_owner(self) -> None:
+        """Raise in a process that a fork brought the model to.
 
-    def _admit(self, what: str, size_bytes: int) -> None:
-        self._require_owner()
-        with self._lock:
-            needed = self._admitted_bytes + size_bytes
-            if self._memory_bytes is not None and needed > self._memory_bytes:
-                raise MemoryBudgetError(what, needed, self._memory_bytes)
-            self._admitted_bytes = needed
+        Raises:
+            ForkedProcessError: If the model was opened by another process.
+        """
+        if not self.is_owner:
+            raise ForkedProcessError("model", self._process, os.getpid())
 
 
 def run_greedy(

@@ -3,18 +3,18 @@
 import threading
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from sslm.engine.generation import Generation
 from sslm.engine.results import Completion, StreamChunk
-from sslm.errors.runtime import StreamUnfinishedError
+from sslm.errors.runtime import NotCopyableError, StreamUnfinishedError
 
 
 class Stream:
     """Iterate for pieces of text; a context manager that rolls back when left early.
 
     Joined, the pieces are byte for byte the text of ``generate``. Leaving the ``with`` block, or
-    :meth:`close`, drops the sequence; the model is as it was.
+    :meth:`close`, drops the sequence; the model is as it was. So does dropping the stream itself.
     """
 
     def __init__(self, generation: Generation) -> None:
@@ -26,6 +26,8 @@ class Stream:
         return self
 
     def __next__(self) -> StreamChunk:
+        # Before the lock, which a fork may have copied while another thread held it.
+        self._generation.require_owner()
         with self._lock:
             return next(self._pieces)
 
@@ -39,14 +41,33 @@ class Stream:
             raise StreamUnfinishedError
         return self._generation.result()
 
+    def read(self) -> Completion:
+        """Compute whatever is left, and return the whole answer.
+
+        Raises:
+            StreamUnfinishedError: If another thread closed the stream meanwhile.
+            SslmError: As iterating does.
+        """
+        # Without cancelling: several answers of one call share what may end them.
+        try:
+            for _ in self:
+                pass
+        finally:
+            self._drop()
+        return self.result()
+
     def close(self) -> None:
         """Stop computing and free the sequence's memory; any thread may call this, and again.
 
         A thread that waits for the next piece gets the end of the stream instead.
         """
         self._generation.cancel()
-        with self._lock:
-            self._pieces.close()
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._generation.is_owner:
+            with self._lock:
+                self._pieces.close()
 
     def __enter__(self) -> Self:
         return self
@@ -58,3 +79,6 @@ class Stream:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("stream", "pass on its prompt and the model")

@@ -116,3 +116,39 @@ class StreamUnfinishedError(StateError):
 
     status = Status.STREAM_UNFINISHED
     message = "the stream was not read to its end; read all of it, then ask for the result"
+
+
+class NotCopyableError(StateError, TypeError):
+    """Something that lives in one process was to be copied or pickled."""
+
+    status = Status.NOT_COPYABLE
+    message = "a {kind} can be neither copied nor pickled; {advice}"
+    kind: str
+    advice: str
+
+
+class DeadlineExceededError(ResourceError):
+    """A request's time was over before its answer was complete; its memory is free again."""
+
+    status = Status.DEADLINE_EXCEEDED
+    message = (
+        "the deadline of {deadline_s} s passed: after {elapsed_s:.3f} s, {prompt_tokens} tokens of "
+        "the prompt were computed and {completion_tokens} of the answer chosen; allow more time or "
+        "ask for fewer tokens"
+    )
+    deadline_s: float
+    elapsed_s: float
+    prompt_tokens: int
+    completion_tokens: int
+    token_ids: tuple[int, ...]
+    text: str
+
+
+class NestedCallError(StateError):
+    """A thread called a model in the middle of its own run, and would have waited for itself."""
+
+    status = Status.NESTED_CALL
+    message = (
+        "this thread is running the model already, and a signal handler, a callback or a finalizer "
+        "called it again; let that call wait until the run has returned"
+    )

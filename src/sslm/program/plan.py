@@ -86,14 +86,28 @@ class Plan(Protocol):
     def scratch_size_bytes(self) -> int:
         """Memory that the plan holds for itself, weights not included."""
 
-    def run(self, first: int, last: int, spans: Sequence[Span]) -> None:
+    def run(
+        self,
+        first: int,
+        last: int,
+        spans: Sequence[Span],
+        *,
+        cancel: memoryview | None = None,
+    ) -> None:
         """Run segments first … last - 1 over the rows of all spans.
 
         Each span continues where its sequence stands: the residual holds what segment
         ``first - 1`` left. No row depends on another span.
 
+        Args:
+            first: Index of the first segment.
+            last: One past the last.
+            spans: What to compute.
+            cancel: One int32, polled: the run stops soon after another thread sets it.
+
         Raises:
             SegmentRangeError: If first … last is not a range of segments.
+            RunCancelledError: If *cancel* was set; no residual, fixed state or counter has changed.
         """
 
     def close(self) -> None:

@@ -3,13 +3,15 @@
 import operator
 from array import array
 from collections import deque
+from collections.abc import Iterable
 from collections.abc import Sequence as TokenIds
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, SupportsIndex
+from typing import NoReturn, Self, SupportsIndex
 
 from sslm.errors.runtime import (
     ContextLengthError,
+    NotCopyableError,
     ObjectClosedError,
     OptionRangeError,
     SequenceBusyError,
@@ -49,6 +51,29 @@ class SequenceOptions:
         if not 1 <= self.chunk_tokens <= CHUNK_ROWS_MAX:
             expected = f"1 to {CHUNK_ROWS_MAX}"
             raise OptionRangeError("chunk_tokens", str(self.chunk_tokens), expected)
+
+
+def checked_token_ids(token_ids: Iterable[object], vocab_size: int) -> list[int]:
+    """Return token ids as a list of plain integers.
+
+    Raises:
+        TokenIdTypeError: If one is not an integer.
+        TokenIdRangeError: If one is not in the vocabulary.
+    """
+    return [_checked_id(index, found, vocab_size) for index, found in enumerate(token_ids)]
+
+
+def _checked_id(index: int, found: object, vocab_size: int) -> int:
+    # Integers of other libraries are welcome; a truth value is no id, though Python counts it.
+    if isinstance(found, bool) or not isinstance(found, SupportsIndex):
+        raise TokenIdTypeError(repr(found), index, type(found).__name__)
+    try:
+        token_id = operator.index(found)
+    except TypeError as error:  # An array has an index if it is one integer.
+        raise TokenIdTypeError(repr(found), index, type(found).__name__) from error
+    if not 0 <= token_id < vocab_size:
+        raise TokenIdRangeError(token_id, index, vocab_size - 1)
+    return token_id
 
 
 def sequence_size_bytes(program: Program, options: SequenceOptions) -> int:
@@ -155,25 +180,13 @@ class Sequence:
         """
         if not self._buffers:
             raise ObjectClosedError("sequence")
-        ids = [self._checked_id(index, token_id) for index, token_id in enumerate(token_ids)]
+        ids = checked_token_ids(token_ids, self.program.vocab_size)
         needed = self.position + self.pending_count + len(ids)
         if needed > self.options.context_tokens:
             raise ContextLengthError(needed, self.options.context_tokens)
         if ids:
             self._pending.extend(ids)
             self.selected = None
-
-    def _checked_id(self, index: int, found: object) -> int:
-        # Integers of other libraries are welcome; a truth value is no id, though Python counts it.
-        if isinstance(found, bool) or not isinstance(found, SupportsIndex):
-            raise TokenIdTypeError(repr(found), index, type(found).__name__)
-        try:
-            token_id = operator.index(found)
-        except TypeError as error:  # An array has an index if it is one integer.
-            raise TokenIdTypeError(repr(found), index, type(found).__name__) from error
-        if not 0 <= token_id < self.program.vocab_size:
-            raise TokenIdRangeError(token_id, index, self.program.vocab_size - 1)
-        return token_id
 
     def begin_chunk(self) -> "Chunk":
         """Return the chunk in progress, or start the next one.
@@ -233,6 +246,9 @@ class Sequence:
         self._buffers = {}
         self._pending.clear()
         self.chunk = None
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("sequence", "push its token_ids to another one")
 
     def __enter__(self) -> Self:
         return self

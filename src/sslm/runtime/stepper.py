@@ -5,11 +5,17 @@ from itertools import groupby
 
 from sslm.errors.runtime import OptionRangeError
 from sslm.program.plan import Plan
+from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Chunk, Sequence
 
 
 def advance(
-    plan: Plan, sequences: Sequences[Sequence], *, budget_segments: int, row_count_max: int
+    plan: Plan,
+    sequences: Sequences[Sequence],
+    *,
+    budget_segments: int,
+    row_count_max: int,
+    cancellation: Cancellation | None = None,
 ) -> list[tuple[Sequence, Chunk]]:
     """Run at most *budget_segments* segments of every sequence's next chunk.
 
@@ -21,6 +27,7 @@ def advance(
         sequences: Each once, with something pending.
         budget_segments: At least 1; a chunk runs to the end of its segments if it may.
         row_count_max: What the plan was compiled for; more rows take several runs.
+        cancellation: Polled during the runs, or None.
 
     Returns:
         The sequences whose chunk came to its end, with that chunk.
@@ -30,6 +37,7 @@ def advance(
             too many rows; nothing ran.
         SequenceBusyError: If a sequence has nothing pending; nothing ran.
         ObjectClosedError: If a sequence is closed; nothing ran.
+        RunCancelledError: If the flag was set; every sequence stands before or after its slice.
     """
     if budget_segments < 1:
         raise OptionRangeError("budget_segments", str(budget_segments), "at least 1")
@@ -40,11 +48,12 @@ def advance(
     if most_rows > row_count_max:
         raise OptionRangeError("row_count_max", str(row_count_max), f"at least {most_rows}")
     finished = []
+    cancel = cancellation.flag if cancellation else None
     for (first, stop), group in groupby(waiting, key=lambda s: _stage(s.begin_chunk())):
         last = min(stop, first + budget_segments)
         for batch in _batches(list(group), row_count_max):
             chunks = [sequence.begin_chunk() for sequence in batch]
-            plan.run(first, last, [chunk.span for chunk in chunks])
+            plan.run(first, last, [chunk.span for chunk in chunks], cancel=cancel)
             for sequence, chunk in zip(batch, chunks, strict=True):
                 chunk.next_segment = last
                 if last == chunk.stop_segment:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from sslm import limits
-from sslm.engine.generation import Generation, Request, stop_strings
+from sslm.engine.cutoff import Cutoff
+from sslm.engine.generation import Generation
 from sslm.engine.model import Model
+from sslm.engine.request import Request, stop_strings
 from sslm.engine.results import Completion
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
@@ -42,7 +44,7 @@ def request(**changes: object) -> Request:
 
 
 def run(model: Model, asked: Request) -> Completion:
-    generation = Generation(model._runner, model.tokenizer, asked)
+    generation = Generation(model._runner, model.tokenizer, asked, Cutoff())
     for _ in generation.pieces():
         pass
     return generation.result()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sslm.engine.model import DEFAULT_CONTEXT_TOKENS, Model
+from sslm.engine.model import Model
+from sslm.engine.opening import DEFAULT_CONTEXT_TOKENS
 from sslm.errors.base import SslmError
 from sslm.errors.engine import (
     ModelHashMismatchError,

@@ -87,7 +87,8 @@ def test_a_fork_is_refused_even_where_the_lock_is_held(backend: Backend) -> None
         sequence.push([1])
         process = context.Process(target=use_in_child, args=(runner, sequence, results))
         # As if another thread were computing a slice.
-        with runner._lock:
+        # As if another thread were computing a slice.
+        with runner._turns.turn():
             process.start()
         process.join(20)
         if process.is_alive():

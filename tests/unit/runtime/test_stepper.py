@@ -126,9 +126,11 @@ class Recorder:
         self.scratch_size_bytes = 0
         self.runs: list[tuple[int, int, list[int]]] = []
 
-    def run(self, first: int, last: int, spans: Spans[Span]) -> None:
+    def run(
+        self, first: int, last: int, spans: Spans[Span], *, cancel: memoryview | None = None
+    ) -> None:
         self.runs.append((first, last, [span.row_count for span in spans]))
-        self._plan.run(first, last, spans)
+        self._plan.run(first, last, spans, cancel=cancel)
 
     def close(self) -> None:
         self._plan.close()

@@ -17,7 +17,7 @@ from sslm.errors.native import (
     ThreadStartError,
 )
 from sslm.errors.program import OpShapeError, SegmentRangeError, TierUnavailableError
-from sslm.native_library import TIERS, NativeLibrary, available_tiers
+from sslm.native_library import TIERS, NativeLibrary, available_tiers, borrow
 from sslm.program.plan import Span
 from sslm.program.program import Program
 
@@ -65,10 +65,18 @@ class NativePlan:
         """Memory that the plan holds for itself, weights not included."""
         return self._size_bytes
 
-    def run(self, first: int, last: int, spans: Sequence[Span]) -> None:
+    def run(
+        self,
+        first: int,
+        last: int,
+        spans: Sequence[Span],
+        *,
+        cancel: memoryview | None = None,
+    ) -> None:
         """Run segments first … last - 1 over the rows of all spans, in one foreign call.
 
         Raises:
+            RunCancelledError: If *cancel* was set, which is seen within about a millisecond.
             SegmentRangeError: If first … last is not a range of segments.
             OpShapeError: If a span's buffers, rows, ids, positions or pages do not fit the plan.
             PlanBusyError: If another thread is running this plan, or is just closing it.
@@ -86,6 +94,9 @@ class NativePlan:
         run = self._library.ffi.new("sslm_run *")
         run.spans, run.span_count = array, len(spans)
         run.first_segment, run.last_segment = first, last
+        if cancel is not None:
+            run.cancel, view = borrow(self._library.ffi, "int32_t *", cancel)
+            alive.append(view)
         status = self._library.lib.sslm_native_plan_run(handle, run)
         alive.clear()
         if status != self._library.lib.SSLM_OK:

@@ -10,6 +10,7 @@ from sslm.backends.reference.attention import attention
 from sslm.backends.reference.checks import check_spans, check_tensors
 from sslm.backends.reference.panels import int32_values, panel_row, panel_rows
 from sslm.backends.reference.rows import Rows, Watcher
+from sslm.errors.native import RunCancelledError
 from sslm.errors.program import (
     BackendUnavailableError,
     SegmentRangeError,
@@ -79,10 +80,18 @@ class ReferencePlan:
         """Let go of the tensors."""
         self._tensors = {}
 
-    def run(self, first: int, last: int, spans: Sequence[Span]) -> None:
+    def run(
+        self,
+        first: int,
+        last: int,
+        spans: Sequence[Span],
+        *,
+        cancel: memoryview | None = None,
+    ) -> None:
         """Run segments first … last - 1 over the rows of all spans; see ``Plan.run``.
 
         Raises:
+            RunCancelledError: If *cancel* was set, which is seen between two ops.
             SegmentRangeError: If first … last is not a range of segments.
             OpShapeError: If a span's rows, ids, positions or pages do not fit.
         """
@@ -97,6 +106,8 @@ class ReferencePlan:
             segment = self.program.segments[index]
             rows.segment_index = index
             for op in segment.ops:
+                if cancel is not None and cancel[0]:
+                    raise RunCancelledError
                 _RULES[type(op)](self, op, rows)
             if segment.kind in (SegmentKind.EMBED, SegmentKind.LAYER):
                 self._write_digests(index, rows)

@@ -1,0 +1,87 @@
+"""Threads in which a model serves coroutines."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from sslm import limits
+from sslm.engine.cutoff import Cutoff
+from sslm.errors.runtime import ObjectClosedError
+
+_T = TypeVar("_T")
+
+
+class Background:
+    """Runs calls in threads, which are started when they are first needed and end with the model.
+
+    A call that is cancelled has rolled back before its coroutine goes on.
+
+    Args:
+        require_owner: Raises if the model was brought here by a fork, which may have copied the
+            lock while another thread held it.
+    """
+
+    def __init__(self, require_owner: Callable[[], None]) -> None:
+        self._require_owner = require_owner
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._is_closed = False
+
+    async def run(self, call: Callable[[], _T], cutoff: Cutoff) -> _T:
+        """Run *call* in a thread and return what it returns.
+
+        Args:
+            call: Ends soon after the cutoff's flag is set.
+            cutoff: Cancelled when the coroutine is; its deadline counts while *call* waits for a
+                thread, too.
+
+        Raises:
+            ObjectClosedError, ForkedProcessError: If the model cannot be used here.
+            DeadlineExceededError: If the deadline passes before *call* begins to compute.
+        """
+        job = self._submit(call)
+        future = asyncio.wrap_future(job)
+        try:
+            await asyncio.wait([future], timeout=cutoff.remaining_s)
+            if not future.done() and not cutoff.has_begun:
+                future.cancel()
+                raise cutoff.exceeded()
+            # After its deadline the call ends by itself, and knows how far it came.
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            cutoff.cancel()
+            if not job.cancel() and cutoff.has_begun:
+                await _settled(future)
+            # What waits for a thread, or reads its prompt, holds nothing, and will not begin.
+            future.cancel()
+            raise
+        return future.result()
+
+    def close(self) -> None:
+        """End the threads, once the calls that they run have ended; may be called again."""
+        with self._lock:
+            self._is_closed = True
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown()
+
+    def _submit(self, call: Callable[[], _T]) -> "Future[_T]":
+        self._require_owner()
+        with self._lock:
+            if self._is_closed:
+                raise ObjectClosedError("model")
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(limits.ASYNC_THREAD_COUNT_MAX, "sslm")
+            return self._executor.submit(call)
+
+
+async def _settled(future: "asyncio.Future[_T]") -> None:
+    """Wait for the end of a call that was told to end, whoever cancels the wait."""
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+    if not future.cancelled():
+        future.exception()  # Taken note of, so that nobody warns that it was not.

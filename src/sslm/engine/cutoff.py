@@ -1,0 +1,119 @@
+"""What may end a request before its answer does."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sslm import limits
+from sslm.errors.native import RunCancelledError, ThreadStartError
+from sslm.errors.runtime import DeadlineExceededError, OptionRangeError
+from sslm.runtime.cancellation import Cancellation
+
+
+class Cutoff:
+    """A cancellation and a deadline, which one call on a model shares among all that it runs.
+
+    Args:
+        deadline_s: Seconds from now until the call fails, 0 or more, or None for no bound.
+
+    Attributes:
+        cancellation: What runs poll: set when the call is cancelled or its time is over.
+        has_begun: Whether something was computed, which has to be rolled back.
+
+    Raises:
+        OptionRangeError: If *deadline_s* is no number in its range.
+    """
+
+    def __init__(self, deadline_s: float | None = None) -> None:
+        if deadline_s is not None:
+            _require_seconds(deadline_s)
+        self.deadline_s = deadline_s
+        self.cancellation = Cancellation()
+        self._started_s = time.monotonic()
+        self._is_cancelled = False
+        self.has_begun = False
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether :meth:`cancel` was called."""
+        return self._is_cancelled
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the call began."""
+        return time.monotonic() - self._started_s
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds until the deadline, 0 once it has passed, or None if there is none."""
+        return None if self.deadline_s is None else max(0, self.deadline_s - self.elapsed_s)
+
+    def cancel(self) -> None:
+        """Let whatever computes stop; any thread may call this, and again."""
+        self._is_cancelled = True
+        self.cancellation.set()
+
+    def begin(self) -> None:
+        """Note that something will be computed.
+
+        Raises:
+            RunCancelledError: If the request has ended already.
+        """
+        # In this order: who cancels sets the flag first, then looks whether there is a beginning.
+        self.has_begun = True
+        self.require_time()
+
+    def require_time(self) -> None:
+        """Raise RunCancelledError if the request is to end, for either reason."""
+        if self.cancellation.is_set or self.remaining_s == 0:
+            raise RunCancelledError
+
+    def exceeded(
+        self, *, prompt_tokens: int = 0, token_ids: tuple[int, ...] = (), text: str = ""
+    ) -> DeadlineExceededError:
+        """Return the error that says how far the request came by its deadline."""
+        if self.deadline_s is None:
+            raise AssertionError("only a deadline or a cancellation ends a request early")
+        return DeadlineExceededError(
+            deadline_s=self.deadline_s,
+            elapsed_s=self.elapsed_s,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(token_ids),
+            token_ids=token_ids,
+            text=text,
+        )
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Set the flag when the deadline passes during the block; only then there is a thread.
+
+        Raises:
+            ThreadStartError: If there is a deadline and the system refuses that thread.
+        """
+        remaining_s = self.remaining_s
+        if remaining_s is None or remaining_s == 0:
+            yield
+            return
+        timer = threading.Timer(remaining_s, self.cancellation.set)
+        timer.daemon = True
+        try:
+            _start(timer)
+            yield
+        finally:
+            timer.cancel()
+
+
+def _start(timer: threading.Timer) -> None:
+    try:
+        timer.start()
+    except RuntimeError as error:
+        raise ThreadStartError(1) from error
+
+
+def _require_seconds(value: float) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # Infinity is beyond the limit, and NaN compares with nothing.
+    if not (is_number and 0 <= value <= limits.DEADLINE_S_MAX):
+        expected = f"seconds, from 0 to {limits.DEADLINE_S_MAX}, or None"
+        raise OptionRangeError("deadline_s", repr(value), expected)

@@ -1,0 +1,59 @@
+"""Opening a file as what was asked for."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from sslm.artifact import Artifact, read_artifact
+from sslm.engine.options import require_int
+from sslm.errors.engine import ModelHashMismatchError, NotAnArtifactError
+from sslm.errors.runtime import OptionRangeError
+
+DEFAULT_CONTEXT_TOKENS: Final = 4096
+
+
+def open_artifact(path: Path, *, mmap: bool) -> Artifact:
+    """Open a ``.sslm`` file.
+
+    Raises:
+        NotAnArtifactError: If it is a GGUF file.
+        ArtifactError: If it is not one we accept.
+    """
+    if path.suffix.lower() == ".gguf":
+        raise NotAnArtifactError(str(path))
+    return read_artifact(path, mmap=mmap)
+
+
+def require_sha256(path: Path, artifact: Artifact, sha256: str) -> str:
+    """Return the file's hash in hex, or raise unless it is this one.
+
+    Args:
+        path: For the error.
+        artifact: Open.
+        sha256: 64 hex digits, or the whole line that sha256sum prints: hash, two spaces, name.
+
+    Raises:
+        OptionRangeError: If *sha256* is neither.
+        ModelHashMismatchError: If it is another file's.
+    """
+    words = sha256.split() if isinstance(sha256, str) else []
+    expected = words[0].lower() if words else ""
+    if not re.fullmatch("[0-9a-f]{64}", expected):
+        raise OptionRangeError("sha256", repr(sha256), "64 hex digits, as sha256sum prints them")
+    found = artifact.file_sha256().hex()
+    if found != expected:
+        raise ModelHashMismatchError(str(path), found, sha256)
+    return found
+
+
+def context_of(artifact: Artifact, context_tokens: int | None) -> int:
+    """Return the positions that a model is opened for: those asked for, or the default.
+
+    Raises:
+        OptionRangeError: If more are asked for than the model has.
+    """
+    limit = artifact.config.max_position_embeddings
+    if context_tokens is None:
+        return min(limit, DEFAULT_CONTEXT_TOKENS)
+    require_int("context_tokens", context_tokens, lowest=1, highest=limit)
+    return context_tokens

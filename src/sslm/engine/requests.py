@@ -1,0 +1,261 @@
+"""Asking a model: the calls that compute in the thread of their caller."""
+
+import datetime
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Final
+
+from sslm import limits
+from sslm.engine.cutoff import Cutoff
+from sslm.engine.generation import Generation
+from sslm.engine.request import Request, stop_strings
+from sslm.engine.results import Completion
+from sslm.engine.runner import Runner
+from sslm.engine.stream import Stream
+from sslm.errors.base import SslmError, StateError
+from sslm.errors.runtime import OptionRangeError
+from sslm.errors.text import TextTypeError
+from sslm.text.chat_encoding import encode_chat
+from sslm.text.chat_template import ChatTemplate
+from sslm.text.message import Message
+from sslm.text.tokenizer import Tokenizer
+
+DEFAULT_MAX_TOKENS: Final = 256
+
+MessageLike = Message | Mapping[str, str]
+Prompt = str | Sequence[int]
+
+
+class Requests(ABC):
+    """What can be asked of a model, once it says what it is."""
+
+    _runner: Runner
+    _stop_token_ids: frozenset[int]
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+
+    @property
+    @abstractmethod
+    def chat_template(self) -> ChatTemplate:
+        """The model's chat template."""
+
+    @abstractmethod
+    def _require_usable(self) -> None:
+        """Raise if the model is closed, or of another process."""
+
+    def generate(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        deadline_s: float | None = None,
+    ) -> Completion:
+        """Continue a prompt greedily.
+
+        Args:
+            prompt: Text, in which control tokens are literal, or token ids.
+            max_tokens: Most ids of the answer, at least 1.
+            stop: String or strings at which the answer ends; they are not part of it.
+            deadline_s: Seconds that the call may take, 0 or more, or None for no bound.
+
+        Raises:
+            EmptyPromptError, TokenIdRangeError, ContextLengthError, OptionRangeError: If the
+                request cannot be met; nothing was computed.
+            MemoryBudgetError: If its sequence does not fit ``memory_bytes`` beside others.
+            DeadlineExceededError: If time was over first; it tells how far the answer was.
+        """
+        cutoff = Cutoff(deadline_s)
+        return self._prompt_stream(cutoff, prompt, max_tokens=max_tokens, stop=stop).read()
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        deadline_s: float | None = None,
+    ) -> Stream:
+        """Continue a prompt greedily, piece by piece; see :meth:`generate`.
+
+        Time between two pieces counts towards *deadline_s*.
+        """
+        return self._prompt_stream(Cutoff(deadline_s), prompt, max_tokens=max_tokens, stop=stop)
+
+    def chat(
+        self,
+        messages: Sequence[MessageLike],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        date: datetime.date | None = None,
+        deadline_s: float | None = None,
+    ) -> Completion:
+        """Answer a conversation greedily.
+
+        Args:
+            messages: Mappings with ``role`` and ``content``, or ``Message``; control tokens in
+                their content are literal.
+            max_tokens: As for :meth:`generate`.
+            stop: As for :meth:`generate`.
+            date: Today, for chat templates that mention it; the clock is never read.
+            deadline_s: As for :meth:`generate`.
+
+        Raises:
+            NoChatTemplateError: If the model has no chat template.
+            SslmError: As :meth:`generate`, and what a bad message or template raises.
+        """
+        cutoff = Cutoff(deadline_s)
+        return self._chat_stream(
+            cutoff, messages, max_tokens=max_tokens, stop=stop, date=date
+        ).read()
+
+    def chat_stream(
+        self,
+        messages: Sequence[MessageLike],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        date: datetime.date | None = None,
+        deadline_s: float | None = None,
+    ) -> Stream:
+        """Answer a conversation greedily, piece by piece; see :meth:`chat`."""
+        return self._chat_stream(
+            Cutoff(deadline_s), messages, max_tokens=max_tokens, stop=stop, date=date
+        )
+
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        return_errors: bool = False,
+        deadline_s: float | None = None,
+    ) -> list[Completion | SslmError]:
+        """Continue several prompts, each as :meth:`generate` does, and in their order.
+
+        All prompts are checked before the first one is computed, one after the other.
+
+        Args:
+            prompts: At most ``limits.PROMPT_COUNT_MAX``.
+            max_tokens: Of each answer.
+            stop: Of each answer.
+            return_errors: Whether the error of a row takes its place among the answers, so that the
+                others are still computed. If not, the first error is raised, with a note that names
+                its row.
+            deadline_s: Seconds for all of them; rows that come too late have DeadlineExceededError.
+
+        Returns:
+            As many answers as prompts; only with *return_errors* are there errors among them.
+
+        Raises:
+            TextTypeError: If *prompts* is itself a text, or not iterable.
+            OptionRangeError: If there are too many.
+            StateError: If the model is closed meanwhile, whatever *return_errors* says.
+            SslmError: As :meth:`generate`.
+        """
+        cutoff = Cutoff(deadline_s)
+        return self._many(
+            cutoff, prompts, max_tokens=max_tokens, stop=stop, return_errors=return_errors
+        )
+
+    def _many(
+        self,
+        cutoff: Cutoff,
+        prompts: Iterable[Prompt],
+        *,
+        max_tokens: int,
+        stop: str | Sequence[str] | None,
+        return_errors: bool,
+    ) -> list[Completion | SslmError]:
+        stops = stop_strings(stop)
+        rows: list[Stream | SslmError] = []
+        for index, prompt in enumerate(_bounded(prompts)):
+            try:
+                rows.append(self._prompt_stream(cutoff, prompt, max_tokens=max_tokens, stop=stops))
+            except SslmError as error:
+                rows.append(_row_error(error, index, is_value=return_errors))
+        answers: list[Completion | SslmError] = []
+        for index, row in enumerate(rows):
+            try:
+                answers.append(row if isinstance(row, SslmError) else row.read())
+            except SslmError as error:
+                answers.append(_row_error(error, index, is_value=return_errors))
+        return answers
+
+    def _prompt_stream(
+        self,
+        cutoff: Cutoff,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        stop: str | Sequence[str] | None,
+    ) -> Stream:
+        self._require_usable()
+        if isinstance(prompt, (bytes, bytearray, Mapping, Set)) or not isinstance(prompt, Iterable):
+            raise TextTypeError("the prompt", type(prompt).__name__)
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        return self._ids_stream(cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=True)
+
+    def _chat_stream(
+        self,
+        cutoff: Cutoff,
+        messages: Sequence[MessageLike],
+        *,
+        max_tokens: int,
+        stop: str | Sequence[str] | None,
+        date: datetime.date | None,
+    ) -> Stream:
+        self._require_usable()
+        checked = [
+            one if isinstance(one, Message) else Message.from_mapping(one) for one in messages
+        ]
+        ids = encode_chat(self.tokenizer, self.chat_template, checked, date=date)
+        return self._ids_stream(
+            cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=False
+        )
+
+    def _ids_stream(
+        self,
+        cutoff: Cutoff,
+        prompt_ids: Sequence[int],
+        *,
+        max_tokens: int,
+        stop: str | Sequence[str] | None,
+        is_continuation: bool,
+    ) -> Stream:
+        request = Request(
+            prompt_ids=tuple(prompt_ids),
+            max_tokens=max_tokens,
+            stop=stop_strings(stop),
+            stop_token_ids=self._stop_token_ids,
+            is_continuation=is_continuation,
+        )
+        return Stream(Generation(self._runner, self.tokenizer, request, cutoff))
+
+
+def _bounded(prompts: Iterable[Prompt]) -> Iterable[Prompt]:
+    """Yield prompts, and raise once there are too many."""
+    if isinstance(prompts, (str, bytes, bytearray, Mapping, Set)) or not isinstance(
+        prompts, Iterable
+    ):
+        raise OptionRangeError("prompts", f"of type {type(prompts).__name__}", "a list of prompts")
+    most = limits.PROMPT_COUNT_MAX
+    for index, prompt in enumerate(prompts):
+        if index == most:
+            raise OptionRangeError("prompts", f"more than {most}", f"at most {most}")
+        yield prompt
+
+
+def _row_error(error: SslmError, index: int, *, is_value: bool) -> SslmError:
+    """Return a row's error as a value, or raise it; a model that is gone is no row's error."""
+    error.add_note(f"in row {index} of the prompts")
+    if isinstance(error, StateError) or not is_value:
+        raise error
+    # A value that holds its traceback would hold what the call used.
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)

@@ -1,0 +1,98 @@
+"""Threads that take turns, and that may stop waiting for one."""
+
+import threading
+import weakref
+from collections import deque
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+from sslm.errors.native import RunCancelledError
+from sslm.errors.runtime import NestedCallError
+from sslm.runtime.cancellation import Cancellation
+
+POLL_S: Final = 0.01
+"""How long a waiting thread sleeps between two looks at its flag."""
+
+
+class Turn:
+    """A thread's place in a queue; a context manager whose block runs while it is the first one.
+
+    Args:
+        queue: All places, held weakly: one that an interrupt loses between two steps vanishes,
+            where a lock would stay locked. Each step on the queue is one call into C, hence atomic.
+        cancellation: Ends the waiting, or None.
+    """
+
+    def __init__(
+        self, queue: "deque[weakref.ref[Turn]]", cancellation: Cancellation | None = None
+    ) -> None:
+        self._queue = queue
+        self._place = weakref.ref(self)
+        self._cancellation = cancellation
+        self._thread = threading.get_ident()
+        self._wake = threading.Lock()
+        self._wake.acquire()
+
+    def __enter__(self) -> Self:
+        """Wait until every earlier place is left.
+
+        Raises:
+            RunCancelledError: If the flag is set before.
+            NestedCallError: If this thread holds the turn already and would wait for itself.
+        """
+        try:
+            self._queue.append(self._place)
+            while (first := self._first()) is not self:
+                if first is not None and first._thread == self._thread:
+                    raise NestedCallError
+                if self._cancellation is not None and self._cancellation.is_set:
+                    raise RunCancelledError
+                del first
+                self._wake.acquire(timeout=POLL_S)
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def _first(self) -> "Turn | None":
+        with suppress(IndexError):
+            while (turn := (place := self._queue[0])()) is None:
+                self._remove(place)
+            return turn
+        return None
+
+    def _remove(self, place: "weakref.ref[Turn]") -> None:
+        # Another thread may have removed it meanwhile.
+        with suppress(ValueError):
+            self._queue.remove(place)
+
+    def _leave(self) -> None:
+        self._remove(self._place)
+        following = self._first()
+        if following is not None:
+            # It may have been woken before, or be the one that is running.
+            with suppress(RuntimeError):
+                following._wake.release()
+
+
+class Turns:
+    """Gives threads their turns in the order in which they asked.
+
+    A lock would not do: who gives it back and asks again at once mostly gets it again.
+    """
+
+    def __init__(self) -> None:
+        self._queue: deque[weakref.ref[Turn]] = deque()
+
+    def turn(self, cancellation: Cancellation | None = None) -> Turn:
+        """Return a context manager whose block runs alone; see :class:`Turn`."""
+        return Turn(self._queue, cancellation)

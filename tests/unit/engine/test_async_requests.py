@@ -1,0 +1,274 @@
+"""Coroutines: the same answers, cancelled at once, and nothing left behind."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from sslm import limits
+from sslm.engine.model import Model
+from sslm.errors.runtime import (
+    ContextLengthError,
+    DeadlineExceededError,
+    NotCopyableError,
+    ObjectClosedError,
+    StreamUnfinishedError,
+)
+from tests.converted import stories_artifact
+
+PROMPT = "Once upon a time"
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with Model(stories_artifact()) as opened:
+        yield opened
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_no_thread_before_the_first_coroutine() -> None:
+    before = threading.active_count()
+    with Model(stories_artifact()) as model:
+        model.astream(PROMPT)
+        assert threading.active_count() == before
+        run(lambda: model.agenerate(PROMPT, max_tokens=2))
+        assert threading.active_count() > before
+    assert threading.active_count() == before
+
+
+def test_coroutines_give_the_same_answers(model: Model) -> None:
+    expected = model.generate(PROMPT, max_tokens=20)
+
+    async def main() -> None:
+        assert await model.agenerate(PROMPT, max_tokens=20) == expected
+        async with model.astream(PROMPT, max_tokens=20) as stream:
+            pieces = [piece async for piece in stream]
+            assert stream.result() == expected
+        assert "".join(piece.text for piece in pieces) == expected.text
+        many = await model.agenerate_many([PROMPT, [1]], max_tokens=20)
+        assert many == model.generate_many([PROMPT, [1]], max_tokens=20)
+
+    run(main)
+
+
+def test_errors_reach_the_coroutine(model: Model) -> None:
+    async def main() -> None:
+        with pytest.raises(ContextLengthError):
+            await model.agenerate([1] * 512)
+        stream = model.astream([1] * 512)
+        with pytest.raises(ContextLengthError):
+            await anext(stream)
+        with pytest.raises(StreamUnfinishedError):
+            stream.result()
+        with pytest.raises(ContextLengthError):
+            await model.agenerate_many([PROMPT, [1] * 512], max_tokens=2)
+
+    run(main)
+
+
+def test_many_tasks_share_a_model(model: Model) -> None:
+    count = 3 * limits.ASYNC_THREAD_COUNT_MAX
+    expected = [model.generate([1, 300 + n], max_tokens=4) for n in range(count)]
+
+    async def read(n: int) -> str:
+        return "".join([piece.text async for piece in model.astream([1, 300 + n], max_tokens=4)])
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(model.agenerate([1, 300 + n], max_tokens=4)) for n in range(count)
+            ]
+            streamed = [group.create_task(read(n)) for n in range(count)]
+        assert [task.result() for task in asked] == expected
+        assert [task.result() for task in streamed] == [one.text for one in expected]
+
+    run(main)
+
+
+def test_more_open_streams_than_threads(model: Model) -> None:
+    async def main() -> None:
+        count = limits.ASYNC_THREAD_COUNT_MAX + 8
+        streams = [model.astream([1, 300 + n], max_tokens=4) for n in range(count)]
+        for _ in range(3):
+            for stream in streams:
+                assert (await anext(stream)).token_ids
+        for stream in streams:
+            await stream.aclose()
+            await stream.aclose()
+
+    run(main)
+
+
+def held_bytes(model: Model) -> int:
+    return sum(lease.size_bytes for lease in model._runner._admission._leases)
+
+
+def test_a_cancelled_task_has_rolled_back_before_it_goes_on(model: Model) -> None:
+    before, expected = held_bytes(model), model.generate(PROMPT, max_tokens=5)
+    latencies = []
+
+    async def main() -> None:
+        for delay_s in (0, 0, 0.001, 0.002, 0.005, 0.01, 0.02):
+            task = asyncio.create_task(model.agenerate([1] * 500, max_tokens=10))
+            await asyncio.sleep(delay_s)
+            cancelled_s = time.perf_counter()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            latencies.append(time.perf_counter() - cancelled_s)
+            assert held_bytes(model) == before
+        assert await model.agenerate(PROMPT, max_tokens=5) == expected
+
+    run(main)
+    # Of a busy machine: docs/verification.md has the time on a quiet one, with a large model.
+    assert min(latencies) < 0.05
+
+
+def test_timeouts_and_second_cancellations(model: Model) -> None:
+    before = held_bytes(model)
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await model.agenerate([1] * 400, max_tokens=100)
+        assert held_bytes(model) == before
+        task = asyncio.create_task(model.agenerate([1] * 400, max_tokens=100))
+        await asyncio.sleep(0.005)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert held_bytes(model) == before
+        with pytest.raises(ExceptionGroup) as caught:
+            await in_group(model.agenerate([1] * 400, max_tokens=100), model.agenerate([1] * 512))
+        assert isinstance(caught.value.exceptions[0], ContextLengthError)
+        assert held_bytes(model) == before
+
+    run(main)
+
+
+async def in_group(*coroutines: Coroutine[Any, Any, Any]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for coroutine in coroutines:
+            group.create_task(coroutine)
+
+
+def test_a_stream_that_is_left_gives_its_memory_back(model: Model) -> None:
+    before = held_bytes(model)
+
+    async def main() -> None:
+        async with model.astream(PROMPT, max_tokens=50) as stream:
+            await anext(stream)
+        assert held_bytes(model) == before
+        with pytest.raises(StreamUnfinishedError):
+            stream.result()
+        assert [piece async for piece in stream] == []
+        async for _ in model.astream(PROMPT, max_tokens=50):
+            break
+        # The thread may hold the last piece's stream for a moment longer.
+        while held_bytes(model) > before:
+            await asyncio.sleep(0.001)
+        reader = asyncio.create_task(read_all(model.astream([1] * 400, max_tokens=50)))
+        await asyncio.sleep(0.01)
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+        del reader
+        assert held_bytes(model) == before
+
+    run(main)
+
+
+async def read_all(stream: AsyncIterator[Any]) -> list[Any]:
+    return [piece async for piece in stream]
+
+
+def test_deadlines_hold_for_coroutines(model: Model) -> None:
+    async def main() -> None:
+        with pytest.raises(DeadlineExceededError):
+            await model.agenerate(PROMPT, deadline_s=0)
+        with pytest.raises(DeadlineExceededError):
+            await model.agenerate([1] * 400, max_tokens=100, deadline_s=0.01)
+        many = await model.agenerate_many([PROMPT, PROMPT], deadline_s=0, return_errors=True)
+        assert [type(one) for one in many] == [DeadlineExceededError] * 2
+
+    run(main)
+
+
+def test_a_deadline_counts_while_no_thread_is_free(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ASYNC_THREAD_COUNT_MAX", 1)
+    released = threading.Event()
+
+    async def main(single: Model) -> None:
+        loop = asyncio.get_running_loop()
+        blocker = loop.create_task(read_all(single.astream(slow_prompt(), max_tokens=1)))
+        await asyncio.sleep(0.01)
+        with pytest.raises(DeadlineExceededError):
+            await single.agenerate(PROMPT, deadline_s=0.05)
+        waiting = loop.create_task(single.agenerate(PROMPT))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        released.set()
+        assert len(await blocker) == 1
+
+    class slow_prompt(list[int]):  # noqa: N801
+        def __iter__(self) -> Iterator[int]:
+            assert released.wait(30)
+            return iter([1])
+
+    with Model(stories_artifact()) as single:
+        run(lambda: main(single))
+
+
+def test_the_loop_is_not_held_up(model: Model) -> None:
+    async def main() -> list[float]:
+        gaps, last_s = [], time.perf_counter()
+        task = asyncio.create_task(model.agenerate([1] * 400, max_tokens=60))
+        while not task.done():
+            await asyncio.sleep(0)
+            gaps.append(time.perf_counter() - last_s)
+            last_s += gaps[-1]
+        return gaps
+
+    gaps = sorted(run(main))
+    assert gaps[len(gaps) // 2] < 0.005
+
+
+def test_a_closed_model_refuses_coroutines() -> None:
+    model = Model(stories_artifact())
+    run(lambda: model.agenerate(PROMPT, max_tokens=2))
+
+    async def main() -> None:
+        stream = model.astream(PROMPT, max_tokens=50)
+        await anext(stream)
+        task = asyncio.create_task(model.agenerate([1] * 400, max_tokens=100))
+        await asyncio.sleep(0.01)
+        model.close()
+        with pytest.raises(ObjectClosedError):
+            await task
+        with pytest.raises(ObjectClosedError):
+            await anext(stream)
+        await stream.aclose()
+        with pytest.raises(ObjectClosedError):
+            await model.agenerate(PROMPT)
+
+    run(main)
+
+
+def test_an_asynchronous_stream_stays_in_its_process(model: Model) -> None:
+    import pickle
+
+    with pytest.raises(NotCopyableError):
+        pickle.dumps(model.astream(PROMPT))

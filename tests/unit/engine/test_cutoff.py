@@ -1,0 +1,114 @@
+"""Deadlines and cancellation: what ends a request early, and what is left of it."""
+
+import math
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sslm import limits
+from sslm.engine.cutoff import Cutoff
+from sslm.engine.model import Model
+from sslm.errors.base import ResourceError
+from sslm.errors.native import RunCancelledError, ThreadStartError
+from sslm.errors.runtime import DeadlineExceededError, OptionRangeError
+from tests.converted import stories_artifact
+
+PROMPT = "Once upon a time"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with Model(stories_artifact()) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [math.nan, math.inf, -math.inf, -1, -0.001, "1", True, b"1", [1], limits.DEADLINE_S_MAX + 1],
+)
+def test_a_deadline_is_a_number_of_seconds(model: Model, odd: Any) -> None:
+    calls = (
+        model.generate,
+        model.stream,
+        model.astream,
+        model.generate_many,
+        model.chat,
+        model.chat_stream,
+        model.achat_stream,
+    )
+    for call in calls:
+        with pytest.raises(OptionRangeError, match="deadline_s"):
+            call(PROMPT, deadline_s=odd)  # type: ignore[operator]
+
+
+def test_a_deadline_far_away_changes_nothing(model: Model) -> None:
+    plain = model.generate(PROMPT, max_tokens=8)
+    for deadline_s in (60, 60.5, limits.DEADLINE_S_MAX):
+        assert model.generate(PROMPT, max_tokens=8, deadline_s=deadline_s) == plain
+
+
+def test_a_deadline_of_zero_computes_nothing(model: Model) -> None:
+    with pytest.raises(DeadlineExceededError) as caught:
+        model.generate(PROMPT, deadline_s=0)
+    error = caught.value
+    assert (error.deadline_s, error.prompt_tokens, error.completion_tokens) == (0, 0, 0)
+    assert (error.token_ids, error.text) == ((), "")
+    assert isinstance(error, ResourceError)
+
+
+def test_the_error_tells_how_far_the_answer_was(model: Model) -> None:
+    plain = model.generate(PROMPT, max_tokens=40)
+    stream = model.stream(PROMPT, max_tokens=40, deadline_s=0.5)
+    pieces = [next(stream) for _ in range(5)]
+    time.sleep(0.5)
+    with pytest.raises(DeadlineExceededError) as caught:
+        next(stream)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert list(error.token_ids) == plain.token_ids[:5]
+    assert error.text == "".join(piece.text for piece in pieces)
+    assert error.prompt_tokens == plain.usage.prompt_tokens
+    assert error.completion_tokens == 5
+    assert 0.5 <= error.elapsed_s < 5
+    # The stream is over, and the model is as it was.
+    assert list(stream) == []
+    assert model.generate(PROMPT, max_tokens=40) == plain
+
+
+def test_a_watched_block_ends_with_its_thread() -> None:
+    cutoff = Cutoff(0.02)
+    with cutoff.watched():
+        assert threading.active_count() == 2
+        while not cutoff.cancellation.is_set:
+            time.sleep(0.001)
+    assert cutoff.elapsed_s >= 0.02
+    assert not cutoff.is_cancelled
+    with pytest.raises(RunCancelledError):
+        cutoff.begin()
+    early = Cutoff(60)
+    with early.watched():
+        pass
+    give_up_s = time.monotonic() + 10
+    while threading.active_count() > 1 and time.monotonic() < give_up_s:
+        time.sleep(0.001)
+    assert threading.active_count() == 1
+    assert not early.cancellation.is_set
+
+
+def test_no_thread_without_a_deadline(model: Model) -> None:
+    with model.stream(PROMPT, max_tokens=3) as stream:
+        next(stream)
+        assert threading.active_count() == 1
+
+
+def test_a_refused_thread_is_named(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(ThreadStartError):
+        model.generate(PROMPT, max_tokens=3, deadline_s=10)
+    assert len(model.generate(PROMPT, max_tokens=3).token_ids) == 3

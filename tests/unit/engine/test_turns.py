@@ -1,0 +1,94 @@
+"""Threads take turns in order, may stop waiting, and never wait for themselves."""
+
+import threading
+import time
+
+import pytest
+
+from sslm.engine.turns import Turns
+from sslm.errors.native import RunCancelledError
+from sslm.errors.runtime import NestedCallError
+from sslm.runtime.cancellation import Cancellation
+
+
+def in_thread(work: object) -> threading.Thread:
+    thread = threading.Thread(target=work)  # type: ignore[arg-type]
+    thread.start()
+    return thread
+
+
+def test_turns_come_in_the_order_of_asking() -> None:
+    turns, order = Turns(), []
+    threads = []
+    with turns.turn():
+        for index in range(5):
+
+            def work(index: int = index) -> None:
+                with turns.turn():
+                    order.append(index)
+
+            threads.append(in_thread(work))
+            while len(turns._queue) < index + 2:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join(10)
+    assert order == [0, 1, 2, 3, 4]
+    assert not turns._queue
+
+
+def test_who_asks_again_at_once_waits_for_the_others() -> None:
+    turns, order = Turns(), []
+
+    def work(name: str) -> None:
+        for _ in range(5):
+            with turns.turn():
+                order.append(name)
+                time.sleep(0.005)
+
+    threads = [in_thread(lambda name=name: work(name)) for name in "abc"]
+    for thread in threads:
+        thread.join(10)
+    # Each of the three before any for a second time, once all are waiting.
+    assert sorted(order[3:6]) == sorted(order[6:9]) == ["a", "b", "c"]
+
+
+def test_one_that_waits_can_be_cancelled() -> None:
+    turns, cancellation = Turns(), Cancellation()
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            with turns.turn(cancellation):
+                raise AssertionError("it is not its turn")
+        except RunCancelledError as error:
+            errors.append(error)
+
+    with turns.turn():
+        thread = in_thread(work)
+        while len(turns._queue) < 2:
+            time.sleep(0.001)
+        cancellation.set()
+        thread.join(10)
+        assert len(errors) == 1
+        assert len(turns._queue) == 1
+    with turns.turn():
+        pass
+
+
+def test_a_thread_does_not_wait_for_itself() -> None:
+    turns = Turns()
+    with turns.turn():
+        with pytest.raises(NestedCallError), turns.turn():
+            pass
+        assert len(turns._queue) == 1
+    with turns.turn():
+        pass
+
+
+def test_a_place_that_was_lost_holds_nobody_up() -> None:
+    turns = Turns()
+    # As an interrupt does between the two halves of a with statement.
+    turns.turn().__enter__()
+    with turns.turn():
+        pass
+    assert not turns._queue

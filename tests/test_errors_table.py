@@ -1,5 +1,6 @@
 """Every exception has a number of its own, and survives the trip to another process."""
 
+import copy
 import importlib
 import inspect
 import pickle
@@ -81,12 +82,24 @@ def test_a_message_tells_every_fact_it_names(kind: type[SslmError]) -> None:
 @each_cause
 def test_an_exception_survives_pickle(kind: type[SslmError]) -> None:
     error = _example(kind)
-    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        again = pickle.loads(pickle.dumps(error, protocol))
+    error.add_note("in row 3")
+    copies = [copy.copy(error), copy.deepcopy(error)]
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        copies.append(pickle.loads(pickle.dumps(error, protocol)))
+        nested = pickle.loads(pickle.dumps({"error": [error]}, protocol))
+        copies.append(nested["error"][0])
+    for again in copies:
         assert type(again) is kind
-        assert str(again) == str(error)
+        assert (str(again), again.status) == (str(error), error.status)
         assert again.args == error.args
         assert vars(again) == vars(error)
+        assert again.__notes__ == ["in row 3"]
+
+
+@pytest.mark.parametrize("kind", [SslmError, *FAMILIES], ids=lambda kind: kind.__name__)
+def test_a_family_survives_pickle(kind: type[SslmError]) -> None:
+    again = pickle.loads(pickle.dumps(kind()))
+    assert (type(again), str(again), again.status) == (kind, str(kind()), kind.status)
 
 
 def _example(kind: type[SslmError]) -> SslmError:

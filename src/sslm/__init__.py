@@ -7,8 +7,10 @@ from sslm.version import VERSION
 
 if TYPE_CHECKING:
     from sslm.catalog.loading import load
+    from sslm.engine.async_stream import AsyncStream
     from sslm.engine.model import Model
     from sslm.engine.results import Completion, Footprint, StreamChunk, Usage
+    from sslm.engine.spec import ModelSpec
     from sslm.engine.stream import Stream
     from sslm.engine.verification import VerifyReport
     from sslm.errors.base import (
@@ -25,8 +27,11 @@ if TYPE_CHECKING:
     from sslm.errors.program import BackendUnavailableError, TierUnavailableError
     from sslm.errors.runtime import (
         ContextLengthError,
+        DeadlineExceededError,
         EmptyPromptError,
+        ForkedProcessError,
         MemoryBudgetError,
+        NotCopyableError,
         ObjectClosedError,
         OptionRangeError,
         TokenIdRangeError,
@@ -37,17 +42,22 @@ if TYPE_CHECKING:
 __all__ = [
     "ArgumentError",
     "ArtifactError",
+    "AsyncStream",
     "BackendUnavailableError",
     "Completion",
     "ContextLengthError",
+    "DeadlineExceededError",
     "EmptyPromptError",
     "Footprint",
+    "ForkedProcessError",
     "MemoryBudgetError",
     "Message",
     "Model",
     "ModelHashMismatchError",
+    "ModelSpec",
     "NetworkError",
     "NoChatTemplateError",
+    "NotCopyableError",
     "NumericError",
     "ObjectClosedError",
     "OfflineError",
@@ -71,10 +81,12 @@ __version__: Final = VERSION
 
 _HOMES: Final = {
     "load": "sslm.catalog.loading",
+    "AsyncStream": "sslm.engine.async_stream",
     "Completion": "sslm.engine.results",
     "Footprint": "sslm.engine.results",
     "Message": "sslm.text.message",
     "Model": "sslm.engine.model",
+    "ModelSpec": "sslm.engine.spec",
     "Stream": "sslm.engine.stream",
     "StreamChunk": "sslm.engine.results",
     "Usage": "sslm.engine.results",

@@ -55,6 +55,10 @@ class Tokenizer:
             }
         )
 
+    def __reduce__(self) -> tuple[type["Tokenizer"], tuple[Vocabulary]]:
+        """Send the vocabulary, from which whoever receives it builds the tokenizer again."""
+        return Tokenizer, (self.vocabulary,)
+
     @property
     def vocab_size(self) -> int:
         """The number of tokens; ids are below it."""

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import threading
 from contextlib import closing
 from typing import Any
 
@@ -11,8 +12,10 @@ from sslm.artifact import read_artifact
 from sslm.backends.native import NativeBackend
 from sslm.backends.reference import ReferenceBackend
 from sslm.engine.runner import Runner
+from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ForkedProcessError, MemoryBudgetError
 from sslm.program.plan import Backend
+from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Sequence, SequenceOptions
 from tests.converted import stories_artifact
 
@@ -71,6 +74,59 @@ def use_in_child(runner: Runner, sequence: Sequence, results: Any) -> None:
             results.put((error.owner, error.process))
     runner.close()
     results.put("closed")
+
+
+def chain_after(runner: Runner, *, cancelled_ms: list[int]) -> bytes:
+    """Compute 200 tokens, cancelling the slices that are listed after so many milliseconds."""
+    with runner.sequence(SequenceOptions(context_tokens=200)) as sequence:
+        sequence.push([1 + n % 300 for n in range(200)])
+        for delay_ms in cancelled_ms:
+            cancellation = Cancellation()
+            timer = threading.Timer(delay_ms / 1000, cancellation.set)
+            timer.start()
+            try:
+                if delay_ms == 0:
+                    timer.join()
+                while sequence.pending_count:
+                    runner.advance([sequence], cancellation=cancellation)
+            except RunCancelledError:
+                pass
+            timer.join()
+        while sequence.pending_count:
+            runner.advance([sequence])
+        return sequence.digest
+
+
+@pytest.mark.parametrize(
+    "backend", [ReferenceBackend(), NativeBackend("scalar"), NativeBackend(threads=2)]
+)
+def test_a_cancelled_slice_can_be_run_again(backend: Backend) -> None:
+    with (
+        read_artifact(stories_artifact()) as artifact,
+        closing(Runner(artifact, backend, context_tokens=200)) as runner,
+    ):
+        expected = chain_after(runner, cancelled_ms=[])
+        assert chain_after(runner, cancelled_ms=[0, 1, 2, 4, 7]) == expected
+        with runner.sequence(OPTIONS) as sequence:
+            sequence.push([1])
+            cancellation = Cancellation()
+            cancellation.set()
+            with pytest.raises(RunCancelledError):
+                runner.advance([sequence], cancellation=cancellation)
+            assert sequence.pending_count == 1
+
+
+def test_memory_of_a_sequence_that_an_interrupt_lost_is_free_again() -> None:
+    with read_artifact(stories_artifact()) as artifact:
+        with closing(Runner(artifact, NativeBackend(), context_tokens=64)) as runner:
+            needed = artifact.file_size_bytes + runner.scratch_size_bytes
+            needed += sum(runner.sequence_sizes_bytes(OPTIONS))
+        with closing(
+            Runner(artifact, NativeBackend(), context_tokens=64, memory_bytes=needed)
+        ) as runner:
+            for _ in range(3):
+                # Never left, only dropped.
+                runner.sequence(OPTIONS).__enter__()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from sslm.artifact import (
     write_artifact,
 )
 from sslm.artifact.atomic_file import sync_folder
+from sslm.artifact.work_folder import work_folder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.backends.native import NativeBackend
 from sslm.convert.balance import balance_for
@@ -79,7 +79,8 @@ def convert_gguf(
     """Convert a GGUF model; the same source and version give the same bytes on every machine.
 
     The artifact is read back through the loader and verified on the native backend before it gets
-    its name. After an error or an interrupt nothing is left behind.
+    its name. After an error or an interrupt nothing is left behind; what a killed process leaves is
+    removed by the next conversion to the same place.
 
     Args:
         source: A GGUF file of a supported architecture.
@@ -97,10 +98,11 @@ def convert_gguf(
         raise OptionRangeError("weights", repr(weights), " or ".join(WEIGHT_FORMATS))
     path = Path(out)
     _check_output(path, Path(source))
-    # The folder first: a place that cannot be written is found before a minute of work.
-    with _scratch_folder(path) as folder:
+    # The folder first: a place that cannot be written is found before a minute of work. It lies
+    # beside the file, so that the last step is a rename.
+    with work_folder(path.parent, prefix=f".{path.name}.", purpose=path) as folder:
         parts, tensors = _convert(Path(source), weights, on_progress)
-        written = _write_verified(Path(folder), parts, tensors, on_progress)
+        written = _write_verified(folder, parts, tensors, on_progress)
         report = _report(path, written, parts.provenance.source_sha256)
         with named_write_errors(path):
             written.replace(path)
@@ -166,12 +168,6 @@ def _quantize(
     return weights, calibrate(
         weights, texts, lambda done: on_progress("calibrate", done, max(done, rounds)), bits
     )
-
-
-def _scratch_folder(path: Path) -> "tempfile.TemporaryDirectory[str]":
-    """Return a folder beside *path*, so that the last step is a rename."""
-    with named_write_errors(path):
-        return tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
 
 
 def _write_verified(

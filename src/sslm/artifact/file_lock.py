@@ -1,0 +1,54 @@
+"""A lock between processes, which the system takes back when its holder ends."""
+
+import os
+import sys
+
+if sys.platform == "win32":
+    import msvcrt
+    from typing import Final
+
+    _LOCKED_OFFSET: Final = 1 << 30
+    """Far beyond the contents: others may then read those while the lock is held."""
+
+    def try_lock(file: int) -> bool:
+        """Lock an open file until it is closed; return whether nobody else held it."""
+        try:
+            os.lseek(file, _LOCKED_OFFSET, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def try_lock(file: int) -> bool:
+        """Lock an open file until it is closed; return whether nobody else held it."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def open_lock_file(path: str | os.PathLike[str], making: int = os.O_CREAT) -> int:
+    """Open a file to be locked; a link in its place is refused, so nothing elsewhere is touched.
+
+    Args:
+        path: The file.
+        making: ``os.O_CREAT`` makes it if it is not there; with ``os.O_EXCL`` it must not be; with
+            0 it must be.
+
+    Returns:
+        The file's descriptor.
+    """
+    safety = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.open(path, os.O_RDWR | safety | getattr(os, "O_BINARY", 0) | making, 0o600)
+
+
+def is_still_at(file: int, path: str | os.PathLike[str]) -> bool:
+    """Tell whether an open file is what its path names, or was removed or replaced meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(file), os.lstat(path))
+    except OSError:
+        return False

@@ -1,0 +1,122 @@
+"""Unfinished files: gone when their maker ends, and never taken from one that is alive."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sslm
+from sslm.artifact.atomic_file import atomic_file
+from sslm.artifact.work_folder import OWNER_NAME, sweep, work_folder
+from sslm.errors.artifact import UnwritableFileError
+
+PREFIX = ".out.sslm."
+HOLD_FOLDER = """
+import sys
+from pathlib import Path
+from sslm.artifact.work_folder import work_folder
+with work_folder(Path(sys.argv[1]), ".out.sslm.") as folder:
+    (folder / "half").write_bytes(b"half")
+    (folder / "deep").mkdir()
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+HOLD_FILE = """
+import sys
+from sslm.artifact.atomic_file import atomic_file
+with atomic_file(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+def hold(program: str, place: Path) -> "subprocess.Popen[bytes]":
+    """Start a process that has made something unfinished when it prints a line."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(place)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(str(sslm.__file__)).parents[1])},
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_folder_is_gone_afterwards(tmp_path: Path) -> None:
+    with work_folder(tmp_path, PREFIX) as folder:
+        assert folder.parent == tmp_path
+        assert names(folder) == [OWNER_NAME]
+        (folder / "file").write_bytes(b"")
+    assert names(tmp_path) == []
+
+
+def test_only_the_folder_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    with hold(HOLD_FOLDER, tmp_path) as killed, hold(HOLD_FOLDER, tmp_path) as alive:
+        for process in (killed, alive):
+            assert process.stdout is not None
+        left = killed.stdout and Path(os.fsdecode(killed.stdout.readline().rstrip()))
+        kept = alive.stdout and Path(os.fsdecode(alive.stdout.readline().rstrip()))
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert left
+        assert kept
+        assert names(tmp_path) == sorted([left.name, kept.name])
+        sweep(tmp_path, PREFIX)
+        assert names(tmp_path) == [kept.name]
+        assert names(kept) == ["deep", "half", OWNER_NAME]
+        alive.communicate(b"")
+    assert names(tmp_path) == []
+
+
+def test_what_only_looks_like_a_leftover_stays(tmp_path: Path) -> None:
+    (tmp_path / f"{PREFIX}0123456789ab.work").mkdir()
+    (tmp_path / f"{PREFIX}0123456789ab.work" / "mine").write_bytes(b"")
+    (tmp_path / f"{PREFIX}mine").mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / OWNER_NAME).write_bytes(b"")
+    (tmp_path / f"{PREFIX}0123456789cd.work").symlink_to(elsewhere)
+    before = names(tmp_path)
+    sweep(tmp_path, PREFIX)
+    assert names(tmp_path) == before
+    assert names(elsewhere) == [OWNER_NAME]
+
+
+def test_an_empty_leftover_is_removed(tmp_path: Path) -> None:
+    (tmp_path / f"{PREFIX}0123456789ab.work").mkdir()
+    sweep(tmp_path, PREFIX)
+    assert names(tmp_path) == []
+
+
+def test_a_place_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with (
+        pytest.raises(UnwritableFileError, match=r"out\.sslm"),
+        work_folder(tmp_path / "file", PREFIX, purpose=tmp_path / "out.sslm"),
+    ):
+        raise AssertionError("a file served as a folder")
+
+
+def test_the_unfinished_file_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with hold(HOLD_FILE, target) as killed, hold(HOLD_FILE, target) as alive:
+        for process in (killed, alive):
+            assert process.stdout is not None
+            process.stdout.readline()
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert len(names(tmp_path)) == 2
+        with atomic_file(target) as file:
+            file.write(b"mine")
+        assert target.read_bytes() == b"mine"
+        assert len(names(tmp_path)) == 2
+        alive.communicate(b"")
+    assert names(tmp_path) == ["out"]
+    assert target.read_bytes() == b"half"

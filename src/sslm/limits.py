@@ -163,3 +163,21 @@ PROMPT_COUNT_MAX: Final = 1 << 16
 
 ASYNC_THREAD_COUNT_MAX: Final = 32
 """Threads in which one model serves coroutines; they take turns, so that more gain nothing."""
+
+ORIGIN_SIZE_BYTES_MAX: Final = 1 << 14
+"""Bytes of the note about where a cached model came from: a few names and hashes."""
+
+LOCK_NOTE_SIZE_BYTES_MAX: Final = 256
+"""Bytes that are read of the note in which the holder of a cache's lock says who it is."""
+
+HUB_FILE_SIZE_BYTES_MAX: Final = 1 << 36
+"""Bytes of a file that is fetched from a hub. Larger models than any accepted have fewer."""
+
+HUB_ANSWER_SIZE_BYTES_MAX: Final = 1 << 24
+"""Bytes of a hub's answer about a repository: 50,000 files of 300 bytes each."""
+
+HUB_FILE_COUNT_MAX: Final = 1 << 16
+"""Files of a hub's repository that are looked at."""
+
+HUB_FILE_NAME_SIZE_CHARS_MAX: Final = 255
+"""Characters of a file's path in a hub's repository: the longest file name in use."""

@@ -55,6 +55,18 @@ def sweep(parent: Path, prefix: str) -> None:
                 _sweep_one(path)
 
 
+def sweep_all(parent: Path) -> None:
+    """Remove everything from a folder that is used for nothing else, but what is worked in."""
+    with suppress(OSError):
+        for path in list(parent.iterdir()):
+            if path.is_symlink() or not path.is_dir():
+                path.unlink()
+                continue
+            _sweep_one(path)
+            if not (path / OWNER_NAME).exists():
+                shutil.rmtree(path, ignore_errors=True)
+
+
 def _make(parent: Path, prefix: str) -> tuple[Path, int]:
     """Return a new folder with the descriptor of its locked file."""
     for _ in range(_ATTEMPT_COUNT_MAX):

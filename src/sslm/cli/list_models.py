@@ -4,7 +4,7 @@ from typing import Final
 
 import typer
 
-from sslm.cli.listing import model_facts
+from sslm.cli.listing import model_facts, origin_text
 from sslm.cli.options import CacheDirOption, JsonOption
 from sslm.cli.output import note, print_json, print_table
 
@@ -35,10 +35,15 @@ def list_command(json: JsonOption = False, cache_dir: CacheDirOption = None) -> 
                 "cache_dir": str(cache.folder),
                 "models": [model_facts(model) for model in models],
                 "known": [{"name": known.name, "about": known.about} for known in absent],
+                "ignored": [str(path) for path in cache.ignored()],
             }
         )
         return
-    rows = [[model.name, str(model.size_bytes), str(model.path)] for model in models]
-    rows += [[known.name, "", f"not fetched yet: {known.about}"] for known in absent]
-    print_table(["name", "bytes", "where"], rows, right=("bytes",))
+    rows = [
+        [model.name, str(model.size_bytes), origin_text(model), str(model.path)] for model in models
+    ]
+    rows += [[known.name, "", "", f"not fetched yet: {known.about}"] for known in absent]
+    print_table(["name", "bytes", "origin", "where"], rows, right=("bytes",))
+    for path in cache.ignored():
+        note(f"ignored, as it is no regular file: {path}")
     note(f"cache: {cache.folder}")

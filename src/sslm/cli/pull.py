@@ -13,17 +13,21 @@ from sslm.cli.options import (
     OfflineOption,
     Sha256Option,
 )
-from sslm.cli.output import print_json, print_text, progress
+from sslm.cli.output import note, print_json, print_text, progress
 
-_EPILOG: Final = "Example: sslm pull smollm2-135m; or: sslm pull ./my-model.gguf --sha256 HEX"
+_EPILOG: Final = (
+    "Example: sslm pull smollm2-135m; or: sslm pull ./my-model.gguf --sha256 HEX; or: "
+    "sslm pull hf:ORG/REPO/model.gguf"
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         "pull",
-        help="Put a model into the cache: a known one by NAME, or a .gguf or .sslm file by PATH, "
-        "which is then known by its file name without the ending.",
+        help="Put a model into the cache: a known one by NAME, a .gguf or .sslm file by PATH, or "
+        "a GGUF file of a hub. A file is then known by its own name without the ending, in lower "
+        "case.",
         epilog=_EPILOG,
     )(pull_command)
 
@@ -31,7 +35,12 @@ def register(app: typer.Typer) -> None:
 def pull_command(
     *,
     model: Annotated[
-        str, typer.Argument(metavar="NAME|PATH", help="What to put there.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="NAME|hf:ORG/REPO[@REV][/FILE]|PATH",
+            help="What to put there.",
+            show_default=False,
+        ),
     ],
     sha256: Sha256Option = None,
     json: JsonOption = False,
@@ -51,3 +60,4 @@ def pull_command(
         print_json(model_facts(pulled))
     else:
         print_text(f"{pulled.name}  {pulled.size_bytes} bytes  {pulled.path}\n")
+        note(f"use it as: -m {pulled.name} (names of models are in lower case)")

@@ -113,14 +113,14 @@ def test_what_a_killed_process_left_is_removed(cache: Cache) -> None:
 def test_one_waits_while_another_process_works(cache: Cache) -> None:
     program = (
         "import sys; from pathlib import Path; from sslm.catalog.cache import Cache\n"
-        "with Cache(Path(sys.argv[1])).work_folder():\n"
+        "with Cache(Path(sys.argv[1])).work_folder('theirs'):\n"
         "    print('locked', flush=True)\n"
         "    sys.stdin.read()\n"
     )
-    waits: list[int] = []
+    waits: list[tuple[int, str]] = []
 
-    def stop(waited_s: int) -> None:
-        waits.append(waited_s)
+    def stop(waited_s: int, holder: str) -> None:
+        waits.append((waited_s, holder))
         raise StopWaitingError
 
     with subprocess.Popen(
@@ -131,13 +131,13 @@ def test_one_waits_while_another_process_works(cache: Cache) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"locked\n"
-        with pytest.raises(StopWaitingError), cache.work_folder(stop):
+        with pytest.raises(StopWaitingError), cache.work_folder("mine", stop):
             raise AssertionError("two processes work in one cache")
         # However the other one ends, its lock ends with it.
         other.kill()
         other.wait()
-    with cache.work_folder(stop):
-        assert waits == [0]
+    with cache.work_folder("mine", stop):
+        assert waits == [(0, f"process {other.pid}, working on theirs")]
 
 
 def test_a_cache_that_cannot_be_written_has_its_own_error(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_gguf_file_has_to_be_converted(cache: Cache) -> None:
 def test_a_damaged_cached_model_is_named_with_the_way_out(cache: Cache) -> None:
     pulled = pull(stories_artifact(), cache_dir=cache.folder)
     pulled.path.write_bytes(pulled.path.read_bytes()[:-1])
-    with pytest.raises(CachedModelError, match="sslm pull stories260k") as caught:
+    with pytest.raises(CachedModelError, match="`sslm rm stories260k`, then pull") as caught:
         sslm.load("stories260k", cache_dir=cache.folder)
     assert caught.value.path == str(pulled.path)
 

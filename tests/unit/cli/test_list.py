@@ -18,8 +18,9 @@ def test_pulled_models_are_listed(sslm_command: Commands, stories: Path) -> None
     pulled = sslm_command.json("pull", stories)
     assert sslm_command.json("list")["models"] == [pulled]
     lines = sslm_command.text("list").splitlines()
-    assert lines[0].split() == ["name", "bytes", "where"]
-    assert lines[1].split() == ["stories260k", str(pulled["size_bytes"]), pulled["path"]]
+    assert lines[0].split() == ["name", "bytes", "origin", "where"]
+    size, path = str(pulled["size_bytes"]), pulled["path"]
+    assert lines[1].split() == ["stories260k", size, "stories260K.sslm", path]
     assert "not fetched yet" in lines[2]
 
 

@@ -1,0 +1,40 @@
+"""Where a model in the cache came from: a note beside its file, which no byte of it depends on."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sslm import limits
+
+ENDING: Final = ".origin.json"
+"""What replaces ``.sslm`` in the name of the model's file."""
+
+
+def origin_path(model: Path) -> Path:
+    """Return where the note about a model's file lies."""
+    return model.with_name(model.name.removesuffix(".sslm") + ENDING)
+
+
+def encode_origin(origin: Mapping[str, str]) -> bytes:
+    """Return the note's bytes."""
+    return json.dumps(dict(sorted(origin.items())), ensure_ascii=True).encode("ascii") + b"\n"
+
+
+def read_origin(model: Path) -> dict[str, str]:
+    """Return what is noted about a model's file: names with texts; nothing if it cannot be read.
+
+    It is for people to read. Nothing is decided by it, as anybody can have written it.
+    """
+    path = origin_path(model)
+    with suppress(OSError, ValueError, RecursionError):
+        if path.is_symlink() or not path.is_file():
+            return {}
+        with path.open("rb") as file:
+            text = file.read(limits.ORIGIN_SIZE_BYTES_MAX + 1)
+        if len(text) <= limits.ORIGIN_SIZE_BYTES_MAX:
+            origin = json.loads(text)
+            if isinstance(origin, dict) and all(isinstance(one, str) for one in origin.values()):
+                return origin
+    return {}

@@ -1,0 +1,51 @@
+"""``sslm rm``: models leave the cache, and the bytes freed are said."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.commands import Commands
+
+
+def test_a_removed_model_is_gone(sslm_command: Commands, stories: Path) -> None:
+    pulled = sslm_command.json("pull", stories)
+    removed = sslm_command.json("rm", "stories260k")
+    assert removed["freed_bytes"] == pulled["size_bytes"]
+    assert [model["path"] for model in removed["removed"]] == [pulled["path"]]
+    assert not Path(pulled["path"]).exists()
+    assert sslm_command.json("list")["models"] == []
+
+
+def test_a_person_is_told(sslm_command: Commands, stories: Path) -> None:
+    pulled = sslm_command.json("pull", stories)
+    lines = sslm_command.text("rm", "--all", "--yes").splitlines()
+    size = pulled["size_bytes"]
+    assert lines == [f"removed stories260k-{pulled['key']}  {size} bytes", f"freed {size} bytes"]
+
+
+def test_all_needs_a_yes(sslm_command: Commands, stories: Path) -> None:
+    pulled = sslm_command.json("pull", stories)
+    assert sslm_command.error("rm", "--all", code=4) == "RemovalUnconfirmedError"
+    assert Path(pulled["path"]).exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("a", "--all")])
+def test_names_or_all_and_not_both(sslm_command: Commands, arguments: tuple[str, ...]) -> None:
+    assert sslm_command.error("rm", *arguments, code=2) == "UsageError"
+
+
+def test_an_unknown_name_has_its_own_error(sslm_command: Commands) -> None:
+    assert sslm_command.error("rm", "nobody", code=4) == "UnknownCachedModelError"
+
+
+def test_pull_says_that_names_are_in_lower_case(
+    sslm_command: Commands, stories: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sslm.cli.app import run
+
+    assert run(["pull", str(stories)]) == 0
+    assert "-m stories260k (names of models are in lower case)" in capsys.readouterr().err
+
+
+def test_help_has_an_example(sslm_command: Commands) -> None:
+    assert "Example: sslm rm" in sslm_command.text("rm", "--help")

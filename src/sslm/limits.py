@@ -95,6 +95,9 @@ SSLM_TENSOR_EXPONENT_MAX: Final = 1 << 10
 SSLM_JSON_DIGITS_MAX: Final = 20
 """Digits of an integer in JSON: 64 bits. Keeps parsing linear."""
 
+SSLM_JSON_NESTING_MAX: Final = 8
+"""Values inside values of an artifact's JSON. Its sections need five."""
+
 SSLM_GOLDEN_RUN_COUNT_MAX: Final = 16
 """Golden runs of one artifact."""
 
@@ -124,6 +127,10 @@ SPECIAL_TOKEN_COUNT_MAX: Final = 1 << 16
 
 MERGE_COUNT_MAX: Final = 1 << 21
 """Merges of a vocabulary. Seven times Llama 3's 280,147, the most in use."""
+
+MERGES_SIZE_CHARS_MAX: Final = 1 << 25
+"""Characters of both parts of all merges, ten times Llama 3's: a file names its tokens by number,
+so without a bound a few megabytes of merges could ask for gigabytes of spellings."""
 
 CHAT_TEMPLATE_SIZE_CHARS_MAX: Final = 1 << 16
 """Characters of a chat template; compiling one is superlinear in them. The longest has 15,000."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sslm import limits
+from sslm.errors.gguf import GgufSplitFileError, GgufWrongValueTypeError
 from sslm.errors.model import (
     MixtureOfExpertsError,
     ModelNumberError,
@@ -25,9 +26,11 @@ from sslm.errors.model import (
     UnsupportedHyperparameterError,
     UnsupportedRopeScalingError,
 )
+from sslm.formats.bounded_reader import U16_MAX
 from sslm.formats.gguf import GgufFile, GgufTensor, read_gguf
 from sslm.formats.gguf_metadata import GgufMetadata, MetadataArray
 from sslm.formats.gguf_tensors import dequantize, dequantize_rows
+from sslm.formats.gguf_types import ValueType
 from sslm.model.config import (
     ModelConfig,
     RopePairing,
@@ -41,6 +44,7 @@ Float32Array = npt.NDArray[np.float32]
 _ARCHITECTURE_KEY: Final = "general.architecture"
 _TOKENS_KEY: Final = "tokenizer.ggml.tokens"
 _U32_MAX: Final = (1 << 32) - 1
+_COUNT_TYPES: Final = (ValueType.UINT32, ValueType.INT32)
 _F32_MAX: Final = float(np.finfo(np.float32).max)
 
 
@@ -98,8 +102,10 @@ ARCHITECTURES: Final = {
 }
 """Every architecture that can be read, by its GGUF name."""
 
-_NEUTRAL_VALUES: Final[dict[str, tuple[bool | float, ...]]] = {
-    "attention.causal": (True,),
+_SPLIT_COUNT_KEY: Final = "split.count"
+_CAUSAL_KEY: Final = "attention.causal"
+_ROTATION_PREFIX: Final = "prism.hadamard."
+_NEUTRAL_NUMBERS: Final[dict[str, tuple[float, ...]]] = {
     "attention.clamp_kqv": (0.0,),
     "attention.max_alibi_bias": (0.0,),
     "attention.scale": (0.0,),
@@ -108,7 +114,7 @@ _NEUTRAL_VALUES: Final[dict[str, tuple[bool | float, ...]]] = {
     "residual_scale": (0.0, 1.0),
     "rope.scaling.attn_factor": (0.0, 1.0),
 }
-"""Optional keys that name a variant of the computation, and the values that leave it out."""
+"""Optional numbers that name a variant of the computation, and the values that leave it out."""
 
 
 class GgufModelSource:
@@ -122,6 +128,7 @@ class GgufModelSource:
         config: The model's configuration.
 
     Raises:
+        GgufSplitFileError: If the file is one of several that hold the model together.
         UnsupportedArchitectureError: If the architecture is not known.
         MixtureOfExpertsError: If the model has experts.
         UnsupportedHyperparameterError: If a key asks for a variant that is not computed.
@@ -133,6 +140,7 @@ class GgufModelSource:
     """
 
     def __init__(self, file: GgufFile) -> None:
+        _refuse_split_file(file.metadata)
         architecture = file.metadata.string(_ARCHITECTURE_KEY, at_most=64)
         if architecture not in ARCHITECTURES:
             raise UnsupportedArchitectureError(architecture, ", ".join(sorted(ARCHITECTURES)))
@@ -224,10 +232,16 @@ class _Keys:
         experts = self._u32_or("expert_count", 0)
         if experts:
             raise MixtureOfExpertsError(experts)
-        for suffix, neutral in _NEUTRAL_VALUES.items():
+        for key in self._metadata:
+            if key.startswith(_ROTATION_PREFIX):
+                expected = "weights that need their inputs rotated are not supported"
+                raise UnsupportedHyperparameterError(key, "present", expected)
+        if not self._metadata.boolean_or(self._key(_CAUSAL_KEY), default=True):
+            raise UnsupportedHyperparameterError(self._key(_CAUSAL_KEY), "False", "supported: True")
+        for suffix, neutral in _NEUTRAL_NUMBERS.items():
             key = self._key(suffix)
-            if key in self._metadata and self._metadata[key].value not in neutral:
-                found = self._metadata[key].value
+            found = self._metadata.f32_or(key, neutral[-1], at_least=-_F32_MAX, at_most=_F32_MAX)
+            if found not in neutral:
                 raise UnsupportedHyperparameterError(key, str(found), f"supported: {neutral[-1]}")
         window, context = self._u32_or("attention.sliding_window", 0), self._u32("context_length")
         if 0 < window < context:
@@ -243,13 +257,17 @@ class _Keys:
         array = self._metadata[key].value
         if not isinstance(array, MetadataArray):
             return self._metadata.u32(key, at_least=1, at_most=_U32_MAX)
-        layers, counts = self._u32("block_count"), sorted(set(array.items()), key=str)
-        is_uniform = array.count == layers and len(counts) == 1 and type(counts[0]) is int
-        if not is_uniform or int(counts[0]) < 1:
+        if array.item_type not in _COUNT_TYPES:
+            expected = "one uint32, or an array of uint32 or int32"
+            raise GgufWrongValueTypeError(key, str(self._metadata[key]), expected)
+        layers = self._u32("block_count")
+        # The length first: the items become Python objects, and a file may hold millions.
+        counts = sorted({int(one) for one in array.items()}) if array.count == layers else []
+        if len(counts) != 1 or counts[0] < 1:
             found = f"an array of {array.count} with the values {counts[:8]}"
             expected = f"supported: one count, or the same one {layers} times"
             raise UnsupportedHyperparameterError(key, found, expected)
-        return int(counts[0])
+        return counts[0]
 
     def _head_dim(self, hidden_size: int, heads: int) -> int:
         key, value_key = self._key("attention.key_length"), self._key("attention.value_length")
@@ -299,6 +317,13 @@ class _Keys:
         if default is not None and key not in self._metadata:
             return Fraction(default)
         return Fraction(self._metadata.f32(key, at_least=0.0, at_most=_F32_MAX))
+
+
+def _refuse_split_file(metadata: GgufMetadata) -> None:
+    """Raise GgufSplitFileError for a part of a model; parts but the first name no architecture."""
+    count = metadata.u16_or(_SPLIT_COUNT_KEY, 1, at_most=U16_MAX)
+    if count > 1:
+        raise GgufSplitFileError(count)
 
 
 def _checked_tensors(

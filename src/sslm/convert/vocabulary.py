@@ -136,7 +136,8 @@ def _merges(metadata: GgufMetadata, tokens: tuple[str, ...]) -> tuple[tuple[int,
         # Byte-level spellings hold no space, so the first one separates the parts.
         left, _, right = text.partition(" ")
         if left not in ids or right not in ids:
-            raise MergePartError(index, repr(right if left in ids else left))
+            part = right if left in ids else left
+            raise MergePartError(index, repr(part[: limits.TOKEN_SIZE_CHARS_MAX]))
         pairs.append((ids[left], ids[right]))
     return tuple(pairs)
 

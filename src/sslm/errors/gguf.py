@@ -242,3 +242,14 @@ class GgufNonFiniteWeightError(ArtifactError):
     name: str
     index: tuple[int, ...]
     found: float
+
+
+class GgufSplitFileError(ArtifactError):
+    """The file is one part of a model that was split into several."""
+
+    status = Status.GGUF_SPLIT_FILE
+    message = (
+        "the model was split into {count} files, of which this is one; join them first "
+        "(llama-gguf-split --merge) and give the joined file"
+    )
+    count: int

@@ -57,6 +57,15 @@ class TokenizerFailedError(ArgumentError):
     reason: str
 
 
+class TokenizerBuildError(ArtifactError):
+    """The tokenizer library gave up on a vocabulary that passed every check."""
+
+    status = Status.TOKENIZER_BUILD
+    message = "the tokenizer library failed on a vocabulary of {token_count} tokens: {reason}"
+    token_count: int
+    reason: str
+
+
 class TokenizerIdError(ArgumentError):
     """A token id is not one of the vocabulary."""
 

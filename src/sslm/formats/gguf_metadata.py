@@ -85,6 +85,15 @@ class GgufMetadata:
 
     # Single values.
 
+    def u16_or(self, key: str, default: _D, *, at_most: int, at_least: int = 0) -> int | _D:
+        """Return a ``uint16`` value from *at_least* to *at_most*, or *default* if it is missing."""
+        if key not in self:
+            return default
+        value = self._scalar(key, ValueType.UINT16)
+        assert isinstance(value, int)
+        _require_range(key, "the value", value, at_least, at_most)
+        return value
+
     def u32(self, key: str, *, at_most: int, at_least: int = 0) -> int:
         """Return a ``uint32`` value from *at_least* to *at_most*."""
         value = self._scalar(key, ValueType.UINT32)

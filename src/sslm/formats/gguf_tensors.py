@@ -87,8 +87,10 @@ def _rule(tensor: GgufTensor) -> _Rule:
         try:
             # As one long row: the package works on sixteen rows at a time, whatever their length.
             row = quants.dequantize(blocks.reshape(1, -1), GGMLQuantizationType(kind.type_id))
-        except (ValueError, NotImplementedError) as error:
-            # An older version of the package knows fewer types.
+        except MemoryError:
+            raise
+        except Exception as error:
+            # An older version of the package knows fewer types, and says so in several ways.
             raise GgufUnsupportedTensorTypeError(tensor.name, kind.type_id, kind.name) from error
         found: Float32Array = row.reshape(-1, kind.block_elements)
         return found

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sslm.errors.text import TextNotEncodableError, TokenizerFailedError
+from sslm.errors.text import TextNotEncodableError, TokenizerBuildError, TokenizerFailedError
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.vocabulary import ORDINARY_TYPES, PreTokenizer, Vocabulary
 
@@ -33,8 +33,22 @@ _PATTERNS: Final[dict[PreTokenizer, tuple[str, ...]]] = {
 }
 
 
+def is_failure_of_library(error: BaseException) -> bool:
+    """Tell a failure from an interrupt: a panic of Rust code is no Exception.
+
+    The class of panics cannot be imported, so it is known by its name.
+    """
+    if isinstance(error, MemoryError):
+        return False
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
 class ByteBpeEncoder:
-    """Turns plain text into the ids of a byte-level vocabulary; knows no special tokens."""
+    """Turns plain text into the ids of a byte-level vocabulary; knows no special tokens.
+
+    Raises:
+        TokenizerBuildError: If the library does not take the vocabulary.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers
@@ -48,11 +62,13 @@ class ByteBpeEncoder:
             )
             if kind in ORDINARY_TYPES
         }
-        model = models.BPE(
-            vocab=ids,
-            merges=[(tokens[left], tokens[right]) for left, right in vocabulary.merges],
-            ignore_merges=vocabulary.ignore_merges,
-        )
+        merges = [(tokens[left], tokens[right]) for left, right in vocabulary.merges]
+        try:
+            model = models.BPE(vocab=ids, merges=merges, ignore_merges=vocabulary.ignore_merges)
+        except BaseException as error:
+            if is_failure_of_library(error):
+                raise TokenizerBuildError(len(tokens), str(error)) from error
+            raise
         self._library: Any = Tokenizer(model)
         self._library.pre_tokenizer = pre_tokenizers.Sequence(
             [
@@ -79,8 +95,7 @@ class ByteBpeEncoder:
         try:
             encoding = self._library.encode(text, add_special_tokens=False)
         except BaseException as error:
-            # A panic of the Rust library is no Exception; its class cannot be imported.
-            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            if is_failure_of_library(error):
                 raise TokenizerFailedError(len(text), str(error)) from error
             raise
         ids: list[int] = encoding.ids

@@ -241,11 +241,15 @@ class Vocabulary:
                 if part not in ordinary_ids
             )
             raise MergePartError(index, f"token id {part}")
+        sizes, most = [len(spelling) for spelling in tokens], limits.MERGES_SIZE_CHARS_MAX
+        size_chars = sum(map(sizes.__getitem__, chain.from_iterable(self.merges)))
+        if size_chars > most:
+            raise VocabularySizeError("characters in merges", size_chars, 0, most)
         ordinary = {tokens[token_id] for token_id in ordinary_ids}
-        results = [tokens[left] + tokens[right] for left, right in self.merges]
-        if not ordinary.issuperset(results):
-            index = next(i for i, result in enumerate(results) if result not in ordinary)
-            raise MergeResultError(index, results[index])
+        if not ordinary.issuperset(tokens[left] + tokens[right] for left, right in self.merges):
+            results = (tokens[left] + tokens[right] for left, right in self.merges)
+            index, result = next(pair for pair in enumerate(results) if pair[1] not in ordinary)
+            raise MergeResultError(index, result)
         if len(set(self.merges)) != len(self.merges):
             first_indices: dict[tuple[int, int], int] = {}
             for index, pair in enumerate(self.merges):

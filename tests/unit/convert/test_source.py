@@ -264,7 +264,7 @@ def test_rope_scaling(tmp_path: Path, edits: list[Edit], expected: RopeScaling |
         (put("attention.head_count_kv", [1, 3]), UnsupportedHyperparameterError),
         (put("attention.head_count_kv", [1, 1, 1]), UnsupportedHyperparameterError),
         (put("attention.head_count_kv", [-1, -1]), UnsupportedHyperparameterError),
-        (put("attention.head_count_kv", [True, True]), UnsupportedHyperparameterError),
+        (put("attention.head_count_kv", [True, True]), GgufWrongValueTypeError),
         (put("attention.sliding_window", np.uint32(63)), UnsupportedHyperparameterError),
         (put("attention.causal", False), UnsupportedHyperparameterError),
         (put("attention.scale", np.float32(0.1)), UnsupportedHyperparameterError),

@@ -2,14 +2,16 @@
 
 import mmap
 import os
-import stat
 from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
 from typing import Protocol
 
 from sslm.errors.artifact import CopyMemoryError
+from sslm.errors.base import SslmError
 from sslm.errors.reading import TruncatedFileError, UnreadableFileError
+from sslm.errors.runtime import MemoryBudgetError
+from sslm.formats.mapped_file import open_regular_file
 
 
 class FileBytes(Protocol):
@@ -28,29 +30,35 @@ class CopiedFile:
 
     Args:
         path: Of a regular file; an empty one gives an empty view.
+        size_at_most_bytes: Largest file to copy, or None for no bound.
 
     Raises:
+        MemoryBudgetError: If the file is larger than that; nothing was allocated for it.
         UnreadableFileError: If the system refuses, or *path* is a folder, a pipe or a device.
         CopyMemoryError: If the system has not enough memory.
         TruncatedFileError: If the file became shorter meanwhile.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, size_at_most_bytes: int | None = None
+    ) -> None:
         self._memory: mmap.mmap | None = None
         self.view = memoryview(b"")
         name = os.fspath(path)
         try:
-            # Opening a pipe waits for its writer, so the kind is asked for first.
-            if not stat.S_ISREG(Path(path).stat().st_mode):
-                raise UnreadableFileError(name, "it is not a regular file")
-            with Path(path).open("rb", buffering=0) as file:
+            with open_regular_file(Path(path)) as file:
                 size = os.fstat(file.fileno()).st_size
+                if size_at_most_bytes is not None and size > size_at_most_bytes:
+                    raise MemoryBudgetError("a copy of the file", size, size_at_most_bytes)
                 if size:
                     self._memory = _anonymous_memory(name, size)
                     _fill(file, memoryview(self._memory))
                     self.view = memoryview(self._memory).toreadonly()
-        except OSError as error:
-            raise UnreadableFileError(name, error.strerror or str(error)) from error
+        except (OSError, ValueError) as error:
+            if isinstance(error, SslmError):
+                raise
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UnreadableFileError(name, reason) from error
 
     def close(self) -> None:
         """Give the memory back; may be called again. Views that others took stay valid."""

@@ -24,7 +24,9 @@ from sslm.formats.sslm_tensors import TensorRecord, read_manifest
 from sslm.program.tensors import Encoding, Tensor, size_bytes
 
 
-def read_artifact(path: str | os.PathLike[str], *, mmap: bool = True) -> Artifact:
+def read_artifact(
+    path: str | os.PathLike[str], *, mmap: bool = True, copy_at_most_bytes: int | None = None
+) -> Artifact:
     """Open an artifact and check all of it that can be checked without running it.
 
     Whether the tensors are those that the model needs is for the program that is built from them.
@@ -34,13 +36,17 @@ def read_artifact(path: str | os.PathLike[str], *, mmap: bool = True) -> Artifac
         mmap: Whether to use the file's own pages. Nobody may then change or shorten the file while
             the artifact is open: what was verified would no longer be what is used, and a read
             beyond the new end kills the process. Otherwise the file is copied, then verified.
+        copy_at_most_bytes: Largest copy, or None for no bound.
 
     Raises:
         ArtifactError: One class per defect; see ``sslm.errors.artifact``, ``reading``, ``model``
             and ``text``.
+        MemoryBudgetError: If a copy would be larger than its bound.
         CopyMemoryError: If there is no memory for a copy.
     """
-    file: FileBytes = MappedFile(path) if mmap else CopiedFile(path)
+    file: FileBytes = (
+        MappedFile(path) if mmap else CopiedFile(path, size_at_most_bytes=copy_at_most_bytes)
+    )
     try:
         return artifact_from(file)
     except BaseException:

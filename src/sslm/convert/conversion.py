@@ -126,7 +126,8 @@ def _convert(
 ) -> tuple[ArtifactParts, TensorStream]:
     """Return all of the artifact but its golden runs."""
     with GgufModelSource.open(source) as model:
-        digest = _file_sha256(source, on_progress)
+        # Of what was opened: another file may have taken the name since.
+        digest = _sha256(model.file.content, on_progress)
         vocabulary = vocabulary_from_gguf(model.file.metadata)
         quantized, bits = _quantize(model, Tokenizer(vocabulary), on_progress)
         parts = ArtifactParts(
@@ -232,13 +233,12 @@ def _report(path: Path, written: Path, source_sha256: bytes) -> ConversionReport
         )
 
 
-def _file_sha256(path: Path, on_progress: Progress) -> bytes:
+def _sha256(content: memoryview, on_progress: Progress) -> bytes:
     digest = hashlib.sha256()
-    total = path.stat().st_size
-    with path.open("rb") as file:
-        while block := file.read(_READ_SIZE_BYTES):
-            digest.update(block)
-            on_progress("hash source", file.tell(), total)
+    for start in range(0, content.nbytes, _READ_SIZE_BYTES):
+        block = content[start : start + _READ_SIZE_BYTES]
+        digest.update(block)
+        on_progress("hash source", start + block.nbytes, content.nbytes)
     return digest.digest()
 
 

@@ -81,7 +81,7 @@ class Model(AsyncRequests):
         self._file_sha256: str | None = None
         self._tokenizer: Tokenizer | None = None
         self._chat_template: ChatTemplate | None = None
-        self._artifact = open_artifact(self.path, mmap=mmap)
+        self._artifact = open_artifact(self.path, mmap=mmap, copy_at_most_bytes=memory_bytes)
         try:
             if sha256 is not None:
                 self._file_sha256 = require_sha256(self.path, self._artifact, sha256)

@@ -12,16 +12,22 @@ from sslm.errors.runtime import OptionRangeError
 DEFAULT_CONTEXT_TOKENS: Final = 4096
 
 
-def open_artifact(path: Path, *, mmap: bool) -> Artifact:
+def open_artifact(path: Path, *, mmap: bool, copy_at_most_bytes: int | None = None) -> Artifact:
     """Open a ``.sslm`` file.
+
+    Args:
+        path: Of the file.
+        mmap: Whether it is mapped, or copied and then verified.
+        copy_at_most_bytes: Largest copy, or None for no bound.
 
     Raises:
         NotAnArtifactError: If it is a GGUF file.
+        MemoryBudgetError: If a copy would be larger than its bound.
         ArtifactError: If it is not one we accept.
     """
     if path.suffix.lower() == ".gguf":
         raise NotAnArtifactError(str(path))
-    return read_artifact(path, mmap=mmap)
+    return read_artifact(path, mmap=mmap, copy_at_most_bytes=copy_at_most_bytes)
 
 
 def require_sha256(path: Path, artifact: Artifact, sha256: str) -> str:

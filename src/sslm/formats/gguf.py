@@ -82,6 +82,7 @@ class GgufFile:
         alignment_bytes: Of the tensor data.
         metadata: Values by key.
         tensors: Name -> tensor, in the order of the file.
+        content: The whole file.
     """
 
     def __init__(
@@ -91,12 +92,14 @@ class GgufFile:
         alignment_bytes: int,
         metadata: GgufMetadata,
         tensors: dict[str, GgufTensor],
+        content: memoryview,
         mapped_file: MappedFile | None,
     ) -> None:
         self.version = version
         self.alignment_bytes = alignment_bytes
         self.metadata = metadata
         self.tensors: Mapping[str, GgufTensor] = MappingProxyType(tensors)
+        self.content = content
         self._mapped_file = mapped_file
 
     def close(self) -> None:
@@ -140,10 +143,10 @@ def read_gguf(source: str | os.PathLike[str] | bytes | memoryview) -> GgufFile:
     See the GGUF specification of ggml, docs/gguf.md.
     """
     if isinstance(source, bytes | memoryview):
-        return _parse(BoundedReader(memoryview(source).toreadonly()), None)
+        return _parse(memoryview(source).toreadonly(), None)
     mapped_file = MappedFile(source)
     try:
-        return _parse(BoundedReader(mapped_file.view), mapped_file)
+        return _parse(mapped_file.view, mapped_file)
     except BaseException:
         mapped_file.close()
         raise
@@ -159,7 +162,8 @@ class _TensorEntry:
     relative_offset_bytes: int
 
 
-def _parse(reader: BoundedReader, mapped_file: MappedFile | None) -> GgufFile:
+def _parse(content: memoryview, mapped_file: MappedFile | None) -> GgufFile:
+    reader = BoundedReader(content)
     version = _read_version(reader)
     tensor_count = reader.count_u64(
         "tensor count",
@@ -190,6 +194,7 @@ def _parse(reader: BoundedReader, mapped_file: MappedFile | None) -> GgufFile:
         alignment_bytes=alignment_bytes,
         metadata=metadata,
         tensors=tensors,
+        content=content,
         mapped_file=mapped_file,
     )
 

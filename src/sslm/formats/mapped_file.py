@@ -4,6 +4,7 @@ import mmap
 import os
 import stat
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -54,12 +55,36 @@ class MappedFile:
         self.close()
 
 
+def open_regular_file(path: Path) -> FileIO:
+    """Open a file for reading that is neither a folder nor a pipe nor a device.
+
+    Raises:
+        OSError: If it is one, or the system refuses.
+    """
+    # Opening a device may do something, so the kind is asked for first; and again afterwards, since
+    # another file may have taken the name. Opening a pipe would wait for its writer.
+    _require_regular(path.stat())
+    file = FileIO(path, opener=_open_without_waiting)
+    try:
+        _require_regular(os.fstat(file.fileno()))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _require_regular(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError("it is not a regular file")
+
+
 def _map_regular_file(path: Path) -> mmap.mmap | None:
     """Return the map, or None for an empty file, which cannot be mapped."""
-    # Opening a pipe waits for its writer, so the kind is asked for first.
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError("it is not a regular file")
-    with path.open("rb") as file:
+    with open_regular_file(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             return None
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -140,7 +140,6 @@ def test_a_file_that_changes_while_it_is_copied_is_one_version_or_refused(path: 
         stop.set()
         writer.join()
     assert {one for one in outcomes if not one.endswith(b"Error")} <= identities
-    assert len(outcomes) > 1
 
 
 def test_half_of_another_version_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

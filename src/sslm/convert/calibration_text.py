@@ -24,8 +24,15 @@ CALIBRATION_TEXTS: Final = (
 GOLDEN_PROMPTS: Final = ("The capital of France is", "Once upon a time, there was a")
 """Continued by golden runs."""
 
-GOLDEN_MESSAGE: Final = "What is the largest planet?"
-"""Asked by a golden run where the model has a chat template; only its prefill is recorded."""
+GOLDEN_CHAT: Final = (
+    "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    "<|im_end|>\n<|im_start|>user\nWhat is the largest planet?<|im_end|>\n"
+    "<|im_start|>assistant\n"
+)
+"""A conversation, of which only the prefill is recorded, for models that chat as ChatML has it."""
+
+GOLDEN_CHAT_CONTROLS: Final = frozenset({"<|im_start|>", "<|im_end|>"})
+"""The control tokens in it."""
 
 TOKEN_PAIR_TEXTS: Final = (
     "Hello, world!",

@@ -1,46 +1,24 @@
 """Recording golden runs on the reference backend."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from sslm.artifact import Artifact, Golden, GoldenRun, TokenPair
 from sslm.backends.reference import ReferenceBackend
-from sslm.convert.calibration_text import GOLDEN_MESSAGE, GOLDEN_PROMPTS, TOKEN_PAIR_TEXTS
+from sslm.convert.calibration_text import (
+    GOLDEN_CHAT,
+    GOLDEN_CHAT_CONTROLS,
+    GOLDEN_PROMPTS,
+    TOKEN_PAIR_TEXTS,
+)
 from sslm.engine.runner import Runner
 from sslm.engine.tracing import run_traced, weight_digests
-from sslm.errors.text import (
-    ChatRefusedError,
-    TemplateFailedError,
-    TemplateFeatureError,
-    TemplateHidesContentError,
-    TemplateSizeError,
-    TemplateSyntaxError,
-    TemplateWorkError,
-    TextNotEncodableError,
-    TextTooLongError,
-    TextUnicodeError,
-)
-from sslm.text.chat_encoding import encode_chat
-from sslm.text.chat_template import ChatTemplate
-from sslm.text.message import Message
+from sslm.errors.text import TextNotEncodableError
 from sslm.text.tokenizer import Tokenizer
 
 ANSWER_TOKENS: Final = 8
 PROMPT_TOKENS_MAX: Final = 48
-
-_NOT_RENDERABLE: Final = (
-    ChatRefusedError,
-    TemplateFailedError,
-    TemplateFeatureError,
-    TemplateHidesContentError,
-    TemplateSizeError,
-    TemplateSyntaxError,
-    TemplateWorkError,
-    TextNotEncodableError,
-    TextTooLongError,
-    TextUnicodeError,
-)
-"""What a chat template can do that is no fault of the model's arithmetic."""
 
 
 def record_golden(artifact: Artifact, on_progress: Callable[[int, int], None]) -> Golden:
@@ -79,31 +57,33 @@ def _prompts(artifact: Artifact, tokenizer: Tokenizer) -> list[tuple[str | None,
     limit = min(PROMPT_TOKENS_MAX, artifact.config.max_position_embeddings - ANSWER_TOKENS)
     prompts: list[tuple[str | None, list[int], int]] = []
     for text in GOLDEN_PROMPTS:
-        ids = tokenizer.encode(text)[: max(limit, 1)]
-        prompts.append((text, ids, ANSWER_TOKENS if limit >= 1 else 1))
+        # A vocabulary without byte tokens cannot spell everything.
+        with suppress(TextNotEncodableError):
+            ids = tokenizer.encode(text)[: max(limit, 1)]
+            prompts.append((text, ids, ANSWER_TOKENS if limit >= 1 else 1))
     if artifact.chat_template is not None:
-        ids = _chat_ids(artifact.chat_template, tokenizer)
+        ids = _chat_ids(tokenizer)
         if ids:
             prompts.append((None, ids[: max(limit, 1)], 1))
-    return prompts
+    # Without any of them, the first token will do: what is replayed is the arithmetic.
+    return prompts or [(None, [0], ANSWER_TOKENS if limit >= 1 else 1)]
 
 
-def _chat_ids(source: str, tokenizer: Tokenizer) -> list[int]:
-    """Return the prompt of a conversation, empty if the template cannot make one here."""
-    try:
-        return encode_chat(tokenizer, ChatTemplate(source), [Message("user", GOLDEN_MESSAGE)])
-    except _NOT_RENDERABLE:
-        # The model is as good without: chatting with it reports what its template is refused for.
+def _chat_ids(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of the golden conversation, empty if the vocabulary has no ids for it.
+
+    The model's template is not rendered: a conversion runs nothing that a file brings.
+    """
+    if not tokenizer.control_ids.keys() >= GOLDEN_CHAT_CONTROLS:
         return []
+    with suppress(TextNotEncodableError):
+        return tokenizer.encode_with_controls(GOLDEN_CHAT)
+    return []
 
 
 def _token_pairs(tokenizer: Tokenizer) -> list[TokenPair]:
     pairs = []
     for text in TOKEN_PAIR_TEXTS:
-        try:
-            ids = tokenizer.encode(text)
-        except TextNotEncodableError:
-            # A vocabulary without byte tokens cannot spell everything; then there is no pair.
-            continue
-        pairs.append(TokenPair(text=text, token_ids=tuple(ids)))
+        with suppress(TextNotEncodableError):
+            pairs.append(TokenPair(text=text, token_ids=tuple(tokenizer.encode(text))))
     return pairs

@@ -123,7 +123,7 @@ def run_exactly(model: Model, prompt: list[int], count: int) -> tuple[list[int],
             return answer, sequence.answer_digest(answer)
 
 
-def test_a_chat_template_gets_a_golden_run(tmp_path: Path) -> None:
+def test_a_model_that_chats_gets_a_golden_conversation(tmp_path: Path) -> None:
     metadata = {"tokenizer.chat_template": TEMPLATE}
     out = tmp_path / "out.sslm"
     convert_gguf(source_in(tmp_path, extra_metadata=metadata), out)

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from sslm.artifact import Artifact, GoldenRun
 from sslm.engine.runner import Runner
 from sslm.engine.tracing import TracedRun, run_traced, segment_names, weight_digests
+from sslm.errors.text import TextNotEncodableError, TokenizerFailedError
 from sslm.text.tokenizer import Tokenizer
+
+_TEXT_SHOWN_CHARS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +125,23 @@ def _tokenizer_difference(artifact: Artifact, tokenizer: Tokenizer) -> str | Non
     for run in artifact.golden.runs:
         ids = list(run.prompt_token_ids)
         # A prompt may have been cut to its first ids.
-        if run.text is not None and tokenizer.encode(run.text)[: len(ids)] != ids:
-            return f"the tokenizer makes other ids of {run.text!r} than were recorded"
+        if run.text is not None and _ids_or_none(tokenizer, run.text, len(ids)) != ids:
+            return _other_ids(run.text)
     for pair in artifact.golden.token_pairs:
-        if tokenizer.encode(pair.text) != list(pair.token_ids):
-            return f"the tokenizer makes other ids of {pair.text!r} than were recorded"
+        if _ids_or_none(tokenizer, pair.text, None) != list(pair.token_ids):
+            return _other_ids(pair.text)
     return None
+
+
+def _ids_or_none(tokenizer: Tokenizer, text: str, count: int | None) -> list[int] | None:
+    """Return the first *count* ids of a text, or None if the vocabulary cannot spell it."""
+    try:
+        return tokenizer.encode(text)[:count]
+    except (TextNotEncodableError, TokenizerFailedError):
+        return None
+
+
+def _other_ids(text: str) -> str:
+    is_long = len(text) > _TEXT_SHOWN_CHARS_MAX
+    shown = repr(text[:_TEXT_SHOWN_CHARS_MAX]) + (f" … ({len(text)} characters)" if is_long else "")
+    return f"the tokenizer makes other ids of {shown} than were recorded"

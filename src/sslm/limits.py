@@ -138,11 +138,29 @@ CHAT_TEMPLATE_SIZE_CHARS_MAX: Final = 1 << 16
 CHAT_MESSAGE_COUNT_MAX: Final = 1 << 14
 """Messages of one conversation. Each costs at least two control tokens of context."""
 
-CHAT_TEMPLATE_WORK_MAX: Final = 1 << 25
-"""Characters touched, plus a fixed charge per operation, while rendering: about a second."""
+CHAT_TEMPLATE_OPERATION_COUNT_MAX: Final = 1 << 18
+"""Operations of one rendering, of about a microsecond and 100 bytes: a third of a second, 25 MB."""
+
+CHAT_TEMPLATE_TEXT_SIZE_BYTES_MAX: Final = 1 << 24
+"""Bytes of text that one rendering may touch: as much may be in memory at the end of it."""
+
+CHAT_TEMPLATE_OPERATIONS_PER_MESSAGE: Final = 1 << 9
+"""Operations more for each message. Published templates take from 20 to 250."""
+
+CHAT_TEMPLATE_TOUCHES_PER_BYTE: Final = 32
+"""Bytes of text more for each byte of the messages. Published templates touch it up to 16 times."""
+
+CHAT_TEMPLATE_NODE_COUNT_MAX: Final = 1 << 13
+"""Parts of a template's syntax. The longest published one has about 2,500."""
 
 CHAT_TEMPLATE_NESTING_MAX: Final = 32
 """Containers inside containers that a template may build."""
+
+CHAT_LITERAL_SEARCH_BYTES_MAX: Final = 1 << 27
+"""Characters of control tokens that are searched for a template's literals: half a second."""
+
+SPECIAL_TOKENS_SIZE_CHARS_MAX: Final = 1 << 18
+"""Characters of all control tokens, and of all user-defined. Gemma, with most, has about 80,000."""
 
 THREAD_COUNT_MAX: Final = 256
 """Threads of one plan; more than any machine here has physical cores."""
@@ -158,9 +176,6 @@ MEMORY_BYTES_MAX: Final = 1 << 62
 
 SEQUENCE_COUNT_MAX: Final = 1 << 20
 """Sequences that a footprint may be asked for."""
-
-CHAT_LITERAL_COMPARISONS_MAX: Final = 1 << 25
-"""Characters of a template's literals, those in the messages, times control tokens: a second."""
 
 DEADLINE_S_MAX: Final = 31_536_000
 """Seconds of one request: a year, which the timers of every system can wait."""

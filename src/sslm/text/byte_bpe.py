@@ -54,13 +54,14 @@ class ByteBpeEncoder:
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
         tokens = vocabulary.tokens
-        # Control tokens are left out, so that no text can become one by merging.
+        # Control tokens are left out, so that no text can become one, by merging or as a piece.
+        structural_ids = frozenset(vocabulary.structural_ids())
         ids = {
             spelling: token_id
             for token_id, (spelling, kind) in enumerate(
                 zip(tokens, vocabulary.token_types, strict=True)
             )
-            if kind in ORDINARY_TYPES
+            if kind in ORDINARY_TYPES and token_id not in structural_ids
         }
         merges = [(tokens[left], tokens[right]) for left, right in vocabulary.merges]
         try:

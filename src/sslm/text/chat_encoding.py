@@ -8,6 +8,7 @@ text again, so that the prompt is exactly what the template makes of the real me
 """
 
 import datetime
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
 from sslm import limits
@@ -19,6 +20,13 @@ from sslm.text.tokenizer import Tokenizer
 
 _STAND_INS = range(0xF0000, 0xFFFFE)
 """Code points of a private use plane: no letters, digits or spaces, and without upper case."""
+
+_SPACE_STAND_INS = "".join(filter(str.isspace, map(chr, range(1 << 16))))
+"""All white space, for white space in the spelling of a control token: templates trim it."""
+
+
+_BORDER = "\ud800"
+"""Between spellings that are searched as one text: no character of any."""
 
 
 def encode_chat(
@@ -65,7 +73,7 @@ def encode_chat(
 
     real = render(messages)
     contents = [message.content for message in messages]
-    disguise = _Disguise(tokenizer.control_ids, template.literals, contents, template.source)
+    disguise = _Disguise(tokenizer.controls, template.literals, contents, template.source)
     disguised = render([Message(one.role, disguise.put_on(one.content)) for one in messages])
     if disguise.take_off(disguised) != real:
         raise TemplateHidesContentError
@@ -81,31 +89,31 @@ def encode_chat(
 class _Disguise:
     """Replaces the characters of control tokens, one to one, by stand-ins found nowhere else.
 
+    So it does with those that could become such a character: a template may change their case.
+
     Literals that the template may look for in a message, such as ``</think>``, keep their
     characters if they can be no part of a control token, however it continues.
     """
 
     def __init__(
         self,
-        spellings: Collection[str],
+        controls: SpecialTokenFinder,
         literals: frozenset[str],
         contents: Sequence[str],
         source: str,
     ) -> None:
-        # White space stays: templates trim it, and no control token is made of it alone.
-        hidden = sorted({one for one in set().union(*spellings) if not one.isspace()})
-        taken = set(source).union(*spellings, *contents)
-        free = (chr(code) for code in _STAND_INS if chr(code) not in taken)
-        self._stand_ins = dict(zip(map(ord, hidden), free, strict=False))
-        if len(self._stand_ins) < len(hidden):
-            raise TemplateHidesContentError
+        spelled = set().union(*controls.spellings)
+        said = set().union(*contents)
+        taken = said.union(source, *literals, spelled)
+        hidden = sorted(spelled | {one for one in said if not spelled.isdisjoint(_images(one))})
+        # White space stays white space: templates trim it.
+        spaces = [one for one in hidden if one.isspace()]
+        others = [one for one in hidden if not one.isspace()]
+        self._stand_ins = _one_to_one(spaces, _SPACE_STAND_INS, taken) | _one_to_one(
+            others, map(chr, _STAND_INS), taken
+        )
         self._originals = {ord(new): chr(old) for old, new in self._stand_ins.items()}
-        found = [
-            literal
-            for literal in sorted(literals)
-            if literal and any(literal in content for content in contents)
-        ]
-        self._kept = _unshared(found, spellings)
+        self._kept = _unshared(literals, controls)
         self._finder = SpecialTokenFinder({one: index for index, one in enumerate(self._kept)})
 
     def put_on(self, content: str) -> str:
@@ -120,29 +128,68 @@ class _Disguise:
         return text.translate(self._originals)
 
 
-def _unshared(literals: Sequence[str], spellings: Collection[str]) -> list[str]:
-    """Return the literals that no text can have at a place overlapping that of a spelling."""
-    longest = max(map(len, spellings), default=0)
-    comparisons = sum(min(len(literal), longest) for literal in literals) * len(spellings)
-    if comparisons > limits.CHAT_LITERAL_COMPARISONS_MAX:
-        what = "too many comparisons of its literals with control tokens"
-        raise TemplateWorkError(what, limits.CHAT_LITERAL_COMPARISONS_MAX)
-    return [literal for literal in literals if not _can_share(literal, spellings, longest)]
+def _one_to_one(
+    characters: Sequence[str], stand_ins: Iterable[str], taken: Collection[str]
+) -> dict[int, str]:
+    """Return a stand-in for each character, none of which is *taken*."""
+    free = (one for one in stand_ins if one not in taken)
+    found = dict(zip(map(ord, characters), free, strict=False))
+    if len(found) < len(characters):
+        raise TemplateHidesContentError
+    return found
 
 
-def _can_share(literal: str, spellings: Iterable[str], longest: int) -> bool:
-    """Return whether some text has *literal* and one of *spellings* at overlapping places.
+def _images(character: str) -> str:
+    """Return all that a template can make of a character of a message by a change of case.
 
-    Then one is inside the other, or begins with what the other ends with. No spelling has more
-    than *longest* characters.
+    Digits of other scripts count too: a template may take a message for a number.
     """
-    sizes = range(1, min(len(literal), longest) + 1)
-    heads = tuple(literal[:size] for size in sizes)
-    tails = tuple(literal[-size:] for size in sizes)
-    return any(
-        literal in spelling
-        or spelling in literal
-        or spelling.endswith(heads)
-        or spelling.startswith(tails)
-        for spelling in spellings
-    )
+    digit = unicodedata.digit(character, None)
+    # A sigma has another lower case at the end of a word.
+    cases = character.upper() + character.title() + character.lower() + f"a{character}".lower()[1:]
+    return character + cases + ("" if digit is None else str(digit))
+
+
+def _unshared(literals: Iterable[str], controls: SpecialTokenFinder) -> list[str]:
+    """Return the literals that no text can have at a place overlapping that of a spelling."""
+    lookup = _SpellingLookup(controls)
+    return [one for one in sorted(literals) if one and not lookup.can_overlap(one)]
+
+
+class _SpellingLookup:
+    """Tells what can overlap a spelling: what is inside one, holds one, or shares an end with one.
+
+    All spellings are searched at once, as one text.
+    """
+
+    def __init__(self, finder: SpecialTokenFinder) -> None:
+        spellings = finder.spellings
+        self._finder = finder
+        self._joined = _BORDER + _BORDER.join(spellings) + _BORDER
+        self._firsts = frozenset(one[0] for one in spellings)
+        self._lasts = frozenset(one[-1] for one in spellings)
+        self._longest = max(map(len, spellings), default=0)
+        self._searches_left = limits.CHAT_LITERAL_SEARCH_BYTES_MAX // len(self._joined)
+
+    def can_overlap(self, literal: str) -> bool:
+        """Return whether some text has *literal* and a spelling at overlapping places.
+
+        Raises:
+            TemplateWorkError: If looking for that takes too many searches, all literals together.
+        """
+        if self._finder.finds_any(literal) or self._is_in_one(literal):
+            return True
+        for size in range(1, min(len(literal), self._longest) + 1):
+            head, tail = literal[:size], literal[-size:]
+            if head[-1] in self._lasts and self._is_in_one(head + _BORDER):
+                return True
+            if tail[0] in self._firsts and self._is_in_one(_BORDER + tail):
+                return True
+        return False
+
+    def _is_in_one(self, part: str) -> bool:
+        self._searches_left -= 1
+        if self._searches_left < 0:
+            what = "too many comparisons of its literals with control tokens"
+            raise TemplateWorkError(what, limits.CHAT_LITERAL_SEARCH_BYTES_MAX)
+        return part in self._joined

@@ -10,6 +10,7 @@ from sslm.errors.text import (
     TemplateFailedError,
     TemplateSizeError,
     TemplateSyntaxError,
+    TextTooLongError,
 )
 from sslm.text.message import Message
 from sslm.text.tokenizer import checked_text
@@ -40,7 +41,7 @@ class ChatTemplate:
             raise TemplateSizeError(len(source), most)
         from jinja2 import TemplateSyntaxError as JinjaSyntaxError
 
-        from sslm.text.template_sandbox import compile_template
+        from sslm.text.template_rewriting import compile_template
 
         self.source = source
         try:
@@ -79,10 +80,14 @@ class ChatTemplate:
             ChatRefusedError: If the template refuses the conversation.
             TemplateWorkError: If rendering takes too much work or memory.
             TemplateFailedError: If it fails in any other way.
-            TextTooLongError, TextUnicodeError: If the result is no text that can be tokenized.
+            TextTooLongError: If the messages together, or the result, are too long to tokenize.
+            TextUnicodeError: If the result is not valid Unicode.
         """
         if not 1 <= len(messages) <= limits.CHAT_MESSAGE_COUNT_MAX:
             raise MessageCountError(len(messages), limits.CHAT_MESSAGE_COUNT_MAX)
+        contents = [one.content for one in messages]
+        _require_size("the conversation", contents)
+        from sslm.text.template_allowance import Allowance
         from sslm.text.template_sandbox import run_template
 
         variables = {
@@ -94,13 +99,19 @@ class ChatTemplate:
             "documents": None,
         }
         try:
-            text = run_template(self._code, variables, date)
+            text = run_template(self._code, variables, Allowance.for_messages(contents), date)
         except SslmError:
             raise
         except Exception as error:
             # A template can provoke any of Python's errors, and each is the template's failure.
             raise TemplateFailedError(_reason(error)) from error
         return checked_text("the rendered prompt", text)
+
+
+def _require_size(what: str, texts: Sequence[str]) -> None:
+    size_chars = sum(map(len, texts))
+    if size_chars > limits.TEXT_SIZE_CHARS_MAX:
+        raise TextTooLongError(what, size_chars, limits.TEXT_SIZE_CHARS_MAX)
 
 
 def _reason(error: Exception) -> str:

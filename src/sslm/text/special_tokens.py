@@ -1,85 +1,134 @@
 """Finding spellings of special tokens in a text."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+_RUN_SIZE_CHARS_MAX: Final = 1 << 16
+"""Places of a run, so that what is found in one is a short list."""
+
+_CODE_POINT_BITS: Final = 21
 
 
 class SpecialTokenFinder:
     """Splits texts at the spellings of given tokens: the leftmost first, the longest of those.
 
-    At each place, lengths are searched by halving: a beginning of a spelling that is not found
-    there rules out all that are longer. So the time for one text is at most its length times the
-    logarithm of the number of different spelling lengths.
+    Where spellings may begin, the text is read once, from its end (Aho and Corasick,
+    doi:10.1145/360825.360855, on spellings that are turned round). So the time grows with the text,
+    however many spellings begin alike, and wherever they end.
     """
 
     def __init__(self, ids: Mapping[str, int]) -> None:
         self._ids = dict(ids)
-        starts = sorted({re.escape(spelling[0]) for spelling in ids})
-        self._start = re.compile(f"[{''.join(starts)}]") if starts else None
-        by_prefix: dict[str, set[int]] = {}
-        for spelling in ids:
-            by_prefix.setdefault(spelling[:2], set()).add(len(spelling))
-        self._lengths = {prefix: sorted(lengths) for prefix, lengths in by_prefix.items()}
-        self._longest_in = self._longest_in_beginnings()
+        self._longest = max(map(len, self._ids), default=0)
+        self._start = re.compile(_beginnings(self._ids)) if self._ids else None
 
     def split(self, text: str) -> Iterator[str | int]:
         """Yield the ids of the tokens found, and between them the text that is left, in order."""
-        plain_from = 0
         place = 0
-        while (start := self._next_start(text, place)) is not None:
-            spelling = self._spelling_at(text, start)
-            if spelling is None:
-                place = start + 1
+        for start, size in self._longest_matches(text):
+            if start < place:
                 continue
-            if plain_from < start:
-                yield text[plain_from:start]
-            yield self._ids[spelling]
-            place = plain_from = start + len(spelling)
-        if plain_from < len(text):
-            yield text[plain_from:]
+            if place < start:
+                yield text[place:start]
+            place = start + size
+            yield self._ids[text[start:place]]
+        if place < len(text):
+            yield text[place:]
 
-    def _next_start(self, text: str, place: int) -> int | None:
-        match = None if self._start is None else self._start.search(text, place)
-        return None if match is None else match.start()
+    @property
+    def spellings(self) -> Collection[str]:
+        """What is looked for."""
+        return self._ids.keys()
 
-    def _spelling_at(self, text: str, start: int) -> str | None:
-        lengths = self._lengths.get(text[start : start + 2], ())
-        found = None
-        low, high = 0, len(lengths)
-        while low < high:
-            middle = (low + high) // 2
-            # At the end of the text this is shorter than asked for, and then all that there is.
-            beginning = text[start : start + lengths[middle]]
-            if beginning in self._longest_in:
-                found = self._longest_in[beginning]
-                low = middle + 1
-            else:
-                high = middle
-        if found is None and text[start] in self._ids:
-            return text[start]
-        return found
+    def finds_any(self, text: str) -> bool:
+        """Return whether one of the spellings is in *text*."""
+        return any(True for _ in self._longest_matches(text))
 
-    def _longest_in_beginnings(self) -> dict[str, str | None]:
-        """Return, for each beginning that searches come by, the longest spelling it begins with."""
-        beginnings = set()
+    def _longest_matches(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where spellings begin, ascending, with the size of the longest at each place."""
+        for first, last in self._runs(text):
+            matches = []
+            state = 0
+            step, behind, longest = self._automaton
+            for place in range(min(last + self._longest, len(text)) - 1, first - 1, -1):
+                code = ord(text[place])
+                following = step.get(state << _CODE_POINT_BITS | code)
+                while following is None and state:
+                    state = behind[state]
+                    following = step.get(state << _CODE_POINT_BITS | code)
+                state = following or 0
+                # Behind the last place where one may begin, one can be cut off at its end.
+                if longest[state] and place <= last:
+                    matches.append((place, longest[state]))
+            yield from reversed(matches)
+
+    def _runs(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield first and last places where spellings may begin and reach one another."""
+        if self._start is None:
+            return
+        first = last = -1
+        for match in self._start.finditer(text):
+            place = match.start()
+            if first < 0:
+                first = place
+            elif place >= last + self._longest or place >= first + _RUN_SIZE_CHARS_MAX:
+                yield first, last
+                first = place
+            last = place
+        if first >= 0:
+            yield first, last
+
+    @cached_property
+    def _automaton(self) -> tuple[dict[int, int], list[int], list[int]]:
+        """The states of reading from the end, of which 0 is the beginning.
+
+        Returns:
+            The next state by (state, code point); the state to go on from where there is none; and
+            the size of the longest spelling that begins where a state has come to.
+        """
+        step: dict[int, int] = {}
+        longest = [0]
         for spelling in self._ids:
-            lengths = self._lengths[spelling[:2]]
-            low, high = 0, len(lengths)
-            while low < high:
-                middle = (low + high) // 2
-                if lengths[middle] <= len(spelling):
-                    beginnings.add(spelling[: lengths[middle]])
-                    low = middle + 1
-                else:
-                    high = middle
-        longest_in: dict[str, str | None] = {}
-        # In sorted order, whatever a text begins with comes before it: the last of those still
-        # open is the longest.
-        open_spellings: list[str] = []
-        for beginning in sorted(beginnings):
-            while open_spellings and not beginning.startswith(open_spellings[-1]):
-                open_spellings.pop()
-            if beginning in self._ids:
-                open_spellings.append(beginning)
-            longest_in[beginning] = open_spellings[-1] if open_spellings else None
-        return longest_in
+            state = 0
+            for character in reversed(spelling):
+                state = step.setdefault(state << _CODE_POINT_BITS | ord(character), len(longest))
+                if state == len(longest):
+                    longest.append(0)
+            longest[state] = len(spelling)
+        return step, _link_back(step, longest), longest
+
+
+def _link_back(step: Mapping[int, int], longest: list[int]) -> list[int]:
+    """Return for each state that of its longest proper ending, and complete *longest* by it."""
+    children: list[list[tuple[int, int]]] = [[] for _ in longest]
+    for key, state in step.items():
+        children[key >> _CODE_POINT_BITS].append((key & (1 << _CODE_POINT_BITS) - 1, state))
+    behind = [0] * len(longest)
+    queue = deque([0])
+    while queue:
+        parent = queue.popleft()
+        for code, state in children[parent]:
+            queue.append(state)
+            if not parent:
+                continue
+            shorter = behind[parent]
+            while (following := step.get(shorter << _CODE_POINT_BITS | code)) is None and shorter:
+                shorter = behind[shorter]
+            behind[state] = following or 0
+            longest[state] = longest[state] or longest[behind[state]]
+    return behind
+
+
+def _beginnings(spellings: Iterable[str]) -> str:
+    """Return a pattern of one character that begins a spelling, if the next one does so too."""
+    seconds: dict[str, set[str]] = {}
+    for spelling in spellings:
+        seconds.setdefault(spelling[0], set()).add(spelling[1:2])
+    parts = []
+    for first, following in sorted(seconds.items()):
+        known = "".join(map(re.escape, sorted(following)))
+        parts.append(re.escape(first) + ("" if "" in following else f"(?=[{known}])"))
+    return "|".join(parts)

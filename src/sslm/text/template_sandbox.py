@@ -1,50 +1,34 @@
 """Jinja with a bound on everything that a template can make it do.
 
 Jinja's sandbox keeps a template from Python's internals, not from the machine's time and memory.
-Here, compiling rewrites the template so that whatever touches a value first charges its size
-against one allowance, and only listed filters, tests and methods exist, none of which can turn
-little into much without being charged. Nothing reads a clock or a random number.
+Here, a rewritten template (``template_rewriting``) charges for a value before it touches it, and
+only listed filters, tests and methods exist, none of which can turn little into much without being
+charged (``template_allowance``). Nothing reads a clock or a random number.
 """
 
 import datetime
 import json
-from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, Sized, ValuesView
+from collections.abc import Iterable, Mapping, Sized
 from types import CodeType
 from typing import Any, Final, TypeVar
 
-from jinja2 import Template, Undefined, nodes
+from jinja2 import Template, Undefined
 from jinja2.filters import FILTERS
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
 from jinja2.utils import Namespace
-from jinja2.visitor import NodeTransformer
 
 from sslm import limits
-from sslm.errors.text import (
-    ChatRefusedError,
-    TemplateFailedError,
-    TemplateFeatureError,
-    TemplateWorkError,
-)
-from sslm.text.template_allowlist import (
-    FILTERS_ALLOWED,
-    METHODS_ALLOWED,
-    NODES_REFUSED,
-    TESTS_ALLOWED,
-)
+from sslm.errors.text import ChatRefusedError, TemplateFailedError, TemplateWorkError
+from sslm.text.template_allowance import CALL_OPERATIONS, Allowance, text_size_bytes
+from sslm.text.template_allowlist import FILTERS_ALLOWED, METHODS_ALLOWED, TESTS_ALLOWED
 from sslm.text.template_date import format_date
 
 _T = TypeVar("_T")
 
-_OPERATION_WORK: Final = 16
-"""Charge of one operation, in characters: what touching so many costs at most."""
-
-_CALL_WORK: Final = 16 * _OPERATION_WORK
-"""Charge of a call, as a macro's takes about 10 microseconds and other operations below 1."""
-
-_INTEGER_BITS_MAX: Final = 60
-"""Bits of any integer: arithmetic takes constant time, and no two have the same hash."""
+INTEGER_BITS_MAX: Final = 60
+"""Bits of any integer: arithmetic takes constant time, and no two but -1 and -2 share a hash."""
 
 _POWER_BITS_MAX: Final = 1024
 """Bits of a power by a rough estimate, before it is computed and measured."""
@@ -53,21 +37,26 @@ _REASON_SIZE_CHARS_MAX: Final = 500
 _JSON_INDENT_MAX: Final = 8
 
 _SPLITTING: Final = frozenset({"rsplit", "split", "splitlines"})
+_SEARCHING: Final = frozenset({"count", "find", "index", "partition", "split"})
 _COMPARING_ALL: Final = frozenset(
     {"lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip"}
 )
 """Methods that may compare each character of a text with each of their argument."""
 
-_ADDED_BY_REWRITING: Final = frozenset({"charged", "concatenate", "counted", "emit"})
+_ADDED_BY_REWRITING: Final = frozenset(
+    {"charged", "concatenate", "contained", "counted", "emit", "key"}
+)
 """Methods of the sandbox that charge for themselves."""
 
-_PRINTABLE: Final = (str, int, float, type(None), Undefined)
+_SCALARS: Final = (str, int, float, type(None))
+_PRINTABLE: Final = (*_SCALARS, Undefined)
 
 
 class BoundedSandbox(ImmutableSandboxedEnvironment):
     """The environment of one rendering, which owns that rendering's allowance.
 
     Args:
+        allowance: What the rendering may cost.
         date: What ``strftime_now`` gives; without one, templates find that name undefined.
 
     Raises (while a template runs):
@@ -78,7 +67,9 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
 
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
-    def __init__(self, date: datetime.date | None = None) -> None:
+    def __init__(
+        self, allowance: Allowance | None = None, date: datetime.date | None = None
+    ) -> None:
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
@@ -86,7 +77,12 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
             cache_size=0,
             extensions=["jinja2.ext.loopcontrols"],
         )
-        self._work_left = limits.CHAT_TEMPLATE_WORK_MAX
+        self._allowance = allowance or Allowance.for_messages([])
+        self._charge = self._allowance.charge
+        self._charge_bytes = self._allowance.charge_bytes
+        self._charge_value = self._allowance.charge_value
+        self._charge_copy = self._allowance.charge_copy
+        self._call_depth = 0
         self.filters = {name: FILTERS[name] for name in FILTERS_ALLOWED} | {
             "int": self._int,
             "join": self._join,
@@ -94,6 +90,7 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
             "replace": self._replace,
             "safe": self.emit,
             "string": self.emit,
+            "title": self._title,
             "tojson": self._to_json,
             "trim": self._trim,
         }
@@ -117,21 +114,43 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
 
     def charged(self, value: _T) -> _T:
         """Charge the size of *value*, with all that is in it, and return it."""
-        self._charge_size(value)
+        self._charge_value(value)
         return value
+
+    def key(self, value: _T) -> _T:
+        """Return *value*, charged, if it may be a key.
+
+        Tuples may not: any number of them, made of -1 and -2, would have the same hash.
+        """
+        self._charge_value(value)
+        if not isinstance(value, _SCALARS):
+            raise TemplateFailedError(f"a key of type {type(value).__name__}")
+        return value
+
+    def contained(self, part: Any, whole: Any) -> bool:
+        """Return whether *part* is in *whole*."""
+        self._charge_value(part)
+        self._charge_value(whole)
+        if isinstance(whole, str):
+            self._allowance.charge_search(whole, part)
+        return part in whole
 
     def counted(self, values: Iterable[Any]) -> Any:
         """Charge one operation for each of *values*, and return them."""
         if not isinstance(values, Sized):
             return self._list(values)
-        self._charge(_OPERATION_WORK * (1 + len(values)))
+        self._charge(1 + len(values))
         return values
 
     def emit(self, value: object) -> str:
         """Return *value* as text, if its text says nothing about this process."""
-        self._charge_size(value)
+        self._charge_value(value)
+        if isinstance(value, str):
+            return value
         self._require_printable(value)
-        return str(value)
+        text = str(value)
+        self._charge_bytes(text_size_bytes(text))
+        return text
 
     def concatenate(self, *values: object) -> str:
         """Return the texts of *values*, joined."""
@@ -141,25 +160,26 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Compute a binary operation: of two numbers, or one that joins or repeats."""
-        self._charge(_OPERATION_WORK)
+        self._charge(1)
         if operator == "+":
-            self._charge(_flat_size(left) + _flat_size(right))
+            self._charge_copy(left)
+            self._charge_copy(right)
         elif operator == "*":
             self._charge_repetition(left, right)
         else:
             _require_numbers(operator, left, right)
-        if operator == "**" and isinstance(right, int) and _bits(left) * right > _POWER_BITS_MAX:
-            raise TemplateWorkError("a number of too many bits", _INTEGER_BITS_MAX)
+        if operator == "**":
+            _require_small_power(left, right)
         return _measured(super().call_binop(context, operator, left, right))
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Look up a key, an index or an attribute, after charging for it."""
-        self._charge(_OPERATION_WORK)
+        self._charge(1)
         return super().getitem(obj, argument)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Look up an attribute or a key, after charging for it."""
-        self._charge(_OPERATION_WORK)
+        self._charge(1)
         return super().getattr(obj, attribute)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
@@ -169,15 +189,23 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         """
         owner = getattr(__obj, "__self__", None)
         name = getattr(__obj, "__name__", "")
-        if owner is not __self or name not in _ADDED_BY_REWRITING:
-            __self._charge(_CALL_WORK)
-            __self._charge_size(args)
-            __self._charge_size(kwargs)
-            if type(owner) is str and name == "join" and args:
-                args = (__self.counted(args[0]), *args[1:])
-            if type(owner) in METHODS_ALLOWED:
-                __self._charge_method(owner, name, args)
-        return super().call(__context, __obj, *args, **kwargs)
+        if owner is __self and name in _ADDED_BY_REWRITING:
+            return super().call(__context, __obj, *args, **kwargs)
+        __self._charge(CALL_OPERATIONS)
+        __self._charge_value(args)
+        __self._charge_value(kwargs)
+        if type(owner) is str and name == "join" and args:
+            args = (__self.counted(args[0]), *args[1:])
+        if type(owner) in METHODS_ALLOWED:
+            __self._charge_method(owner, name, args, kwargs)
+        if __self._call_depth >= limits.CHAT_TEMPLATE_NESTING_MAX:
+            most = limits.CHAT_TEMPLATE_NESTING_MAX
+            raise TemplateWorkError("calls nested too deeply", most)
+        __self._call_depth += 1
+        try:
+            return super().call(__context, __obj, *args, **kwargs)
+        finally:
+            __self._call_depth -= 1
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Allow the listed attributes, and what a template has put into a namespace."""
@@ -198,19 +226,19 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         if attribute is not None:
             raise TemplateFailedError("join with an attribute is not allowed; use map first")
         texts = [self.emit(value) for value in self.counted(values)]
-        self._charge(len(texts) * len(self.emit(d)))
+        self._charge_copy(self.emit(d), len(texts))
         return str(d).join(texts)
 
     def _list(self, values: Iterable[Any]) -> list[Any]:
         found = []
         for value in values:
-            self._charge(_OPERATION_WORK)
+            self._charge(1)
             found.append(value)
         return found
 
     def _replace(self, text: Any, old: str, new: str, count: int = -1) -> str:
         string, old, new = self.emit(text), self.emit(old), self.emit(new)
-        self._charge_replacement(string, old, new)
+        self._allowance.charge_replacement(string, old, new)
         return string.replace(old, new, count)
 
     def _to_json(
@@ -221,11 +249,11 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         separators: tuple[str, str] | None = None,
         sort_keys: bool = False,
     ) -> str:
-        work_left = self._work_left
-        self._charge_size(value)
-        item_count = (work_left - self._work_left) // _OPERATION_WORK
-        self._charge_size(separators)
-        self._charge(item_count * sum(len(self.emit(one)) for one in separators or ()))
+        operations_left = self._allowance.operations
+        self._charge_value(value)
+        item_count = operations_left - self._allowance.operations
+        for separator in separators or ():
+            self._charge_copy(self.emit(separator), item_count)
         if indent is not None and not (isinstance(indent, int) and 0 <= indent <= _JSON_INDENT_MAX):
             raise TemplateFailedError(f"tojson indents by at most {_JSON_INDENT_MAX}")
         text = json.dumps(
@@ -239,11 +267,20 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
 
     def _trim(self, value: Any, chars: str | None = None) -> str:
         text = self.emit(value)
-        self._charge(len(text) * len(chars or ""))
+        self._charge_copy(text, len(chars or ""))
         return text.strip(chars)
 
+    def _title(self, value: Any) -> str:
+        text = self.emit(value)
+        # Jinja cuts the text into words first.
+        self._charge(len(text))
+        return FILTERS["title"](text)  # type: ignore[no-any-return]
+
     def _dict(self, /, *args: Any, **kwargs: Any) -> dict[Any, Any]:
-        return dict(*args, **kwargs)
+        found = dict(*args, **kwargs)
+        for key in found:
+            self.key(key)
+        return found
 
     def _namespace(self, /, *args: Any, **kwargs: Any) -> Namespace:
         return Namespace(*args, **kwargs)
@@ -253,59 +290,38 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
 
     def _range(self, *bounds: int) -> range:
         found = range(*bounds)
-        self._charge(_OPERATION_WORK * (1 + len(found)))
+        self._charge(1 + len(found))
         return found
 
     def _strftime_now(self, layout: str) -> str:
         assert self._date is not None
+        self._charge(layout.count("%"))
         return format_date(self._date, layout)
 
-    # The allowance.
-
-    def _charge(self, work: int) -> None:
-        self._work_left -= work
-        if self._work_left < 0:
-            most = limits.CHAT_TEMPLATE_WORK_MAX
-            raise TemplateWorkError("too much work", most)
-
-    def _charge_size(self, value: object, depth: int = 0) -> None:
-        self._charge(_OPERATION_WORK)
-        if isinstance(value, str):
-            self._charge(len(value))
-        elif isinstance(value, range):
-            self._charge(_OPERATION_WORK * len(value))
-        elif isinstance(value, Mapping | list | tuple | KeysView | ValuesView | ItemsView):
-            if depth >= limits.CHAT_TEMPLATE_NESTING_MAX:
-                most = limits.CHAT_TEMPLATE_NESTING_MAX
-                raise TemplateWorkError("containers nested too deeply", most)
-            if isinstance(value, Mapping):
-                for key, item in value.items():
-                    self._charge_size(key, depth + 1)
-                    self._charge_size(item, depth + 1)
-            else:
-                for item in value:
-                    self._charge_size(item, depth + 1)
+    # Charging.
 
     def _charge_repetition(self, left: Any, right: Any) -> None:
         for sequence, factor in ((left, right), (right, left)):
-            if isinstance(sequence, str | list | tuple) and isinstance(factor, int):
-                self._charge(_flat_size(sequence) * max(factor, 0))
+            if isinstance(factor, int):
+                self._charge_copy(sequence, factor)
 
-    def _charge_method(self, owner: Any, name: str, args: tuple[Any, ...]) -> None:
-        self._charge_size(owner)
-        if name == "replace" and len(args) >= 2:
-            self._charge_replacement(owner, args[0], args[1])
-        elif name == "join" and args:
-            self._charge(len(owner) * len(args[0]))
-        if name in _COMPARING_ALL and args and isinstance(args[0], str):
-            self._charge(len(owner) * len(args[0]))
+    def _charge_method(
+        self, owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        self._charge_value(owner)
+        if type(owner) is not str:
+            return
+        part = args[0] if args else kwargs.get("sep")
+        if name == "replace" and len(args) > 1 and isinstance(part, str):
+            self._allowance.charge_replacement(owner, part, args[1])
+        elif name == "join" and isinstance(part, Sized):
+            self._charge_copy(owner, len(part))
+        elif name in _SEARCHING:
+            self._allowance.charge_search(owner, part)
+        elif name in _COMPARING_ALL and isinstance(part, str):
+            self._charge_copy(owner, len(part))
         if name in _SPLITTING:
-            separator = args[0] if args and isinstance(args[0], str) else ""
-            parts = owner.count(separator) if separator else len(owner)
-            self._charge(_OPERATION_WORK * parts)
-
-    def _charge_replacement(self, text: str, old: str, new: str) -> None:
-        self._charge(text.count(old) * len(new))
+            self._charge(owner.count(part) if isinstance(part, str) and part else len(owner))
 
     def _require_printable(self, value: object) -> None:
         # The text of a function or an iterator would hold its address. Size and nesting of
@@ -321,125 +337,41 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
             raise TemplateFailedError(f"a {type(value).__name__} has no text of its own")
 
 
-def compile_template(source: str) -> tuple[CodeType, frozenset[str]]:
-    """Return the code of a template, rewritten to charge for its work, and its text literals.
-
-    Raises:
-        TemplateFeatureError: If it uses a part of Jinja that is refused here.
-        jinja2.TemplateError, SyntaxError, RecursionError, ValueError: If it is not valid.
-    """
-    environment = BoundedSandbox()
-    tree = environment.parse(source)
-    literals = frozenset(
-        one.value for one in tree.find_all(nodes.Const) if isinstance(one.value, str)
-    )
-    for number in tree.find_all(nodes.Const):
-        if _bits(number.value) > _INTEGER_BITS_MAX:
-            feature = f"a number of more than {_INTEGER_BITS_MAX} bits"
-            raise TemplateFeatureError(feature, number.lineno)
-    for kind, feature in NODES_REFUSED.items():
-        for found in tree.find_all(kind):
-            raise TemplateFeatureError(feature, found.lineno)
-    rewritten = _Charging().visit(tree)
-    rewritten.set_environment(environment)
-    code = environment.compile(rewritten)
-    assert isinstance(code, CodeType)
-    return code, literals
-
-
 def run_template(
-    code: CodeType, variables: Mapping[str, object], date: datetime.date | None
+    code: CodeType,
+    variables: Mapping[str, object],
+    allowance: Allowance,
+    date: datetime.date | None,
 ) -> str:
-    """Render what :func:`compile_template` returned; raises what BoundedSandbox and Jinja raise."""
-    environment = BoundedSandbox(date)
+    """Render what ``compile_template`` returned; raises what BoundedSandbox and Jinja raise."""
+    environment = BoundedSandbox(allowance, date)
     template = Template.from_code(environment, code, environment.make_globals(None))
     return template.render(variables)
 
 
-class _Charging(NodeTransformer):
-    """Rewrites a template so that it charges for values before it uses them."""
-
-    def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
-        super().generic_visit(node, *args, **kwargs)
-        rewrite = _REWRITES.get(type(node))
-        return node if rewrite is None else rewrite(node)
-
-
-def _wrapped(function: str, *arguments: nodes.Expr) -> nodes.Call:
-    attribute = nodes.EnvironmentAttribute(function, lineno=arguments[0].lineno)
-    return nodes.Call(attribute, list(arguments), [], None, None, lineno=arguments[0].lineno)
-
-
-def _rewrite_output(node: Any) -> nodes.Node:
-    node.nodes = [_wrapped("emit", child) for child in node.nodes]
-    return node  # type: ignore[no-any-return]
-
-
-def _rewrite_for(node: Any) -> nodes.Node:
-    if node.recursive:
-        raise TemplateFeatureError("a recursive loop", node.lineno)
-    node.iter = _wrapped("counted", node.iter)
-    return node  # type: ignore[no-any-return]
-
-
-def _rewrite_node(node: Any) -> nodes.Node:
-    # A filter of a block has no node of its own: the block's text was charged as it was put out.
-    if node.node is not None:
-        node.node = _wrapped("charged", node.node)
-    return node  # type: ignore[no-any-return]
-
-
-def _rewrite_expression(node: Any) -> nodes.Node:
-    node.expr = _wrapped("charged", node.expr)
-    return node  # type: ignore[no-any-return]
-
-
-def _rewrite_key(node: Any) -> nodes.Node:
-    node.key = _wrapped("charged", node.key)
-    return node  # type: ignore[no-any-return]
-
-
-def _rewrite_item(node: Any) -> nodes.Node:
-    if isinstance(node.arg, nodes.Slice):
-        node.node = _wrapped("charged", node.node)
-    elif not isinstance(node.arg, nodes.Const):
-        node.arg = _wrapped("charged", node.arg)
-    return node  # type: ignore[no-any-return]
-
-
-_REWRITES: Final[dict[type[nodes.Node], Callable[[Any], nodes.Node]]] = {
-    nodes.Output: _rewrite_output,
-    nodes.For: _rewrite_for,
-    nodes.Filter: _rewrite_node,
-    nodes.Test: _rewrite_node,
-    nodes.Compare: _rewrite_expression,
-    nodes.Operand: _rewrite_expression,
-    nodes.Pair: _rewrite_key,
-    nodes.Getitem: _rewrite_item,
-    nodes.Concat: lambda node: _wrapped("concatenate", *node.nodes),
-}
-
-
-def _bits(value: object) -> int:
+def bits(value: object) -> int:
+    """Return the bits of an integer; 0 for anything else."""
     return value.bit_length() if isinstance(value, int) else 0
-
-
-def _flat_size(value: object) -> int:
-    if isinstance(value, str):
-        return len(value)
-    return _OPERATION_WORK * len(value) if isinstance(value, list | tuple) else 0
 
 
 def _measured(value: _T) -> _T:
     """Return *value*, unless it is too large an integer."""
-    if _bits(value) > _INTEGER_BITS_MAX:
-        raise TemplateWorkError("a number of too many bits", _INTEGER_BITS_MAX)
+    if bits(value) > INTEGER_BITS_MAX:
+        raise TemplateWorkError("a number of too many bits", INTEGER_BITS_MAX)
     return value
 
 
 def _remainder(value: Any, divisor: Any) -> Any:
     _require_numbers("%", value, divisor)
     return value % divisor
+
+
+def _require_small_power(base: Any, exponent: Any) -> None:
+    # The power of two floats is the C library's, and not the same on every machine.
+    if not isinstance(base, int) or not isinstance(exponent, int) or exponent < 0:
+        raise TemplateFailedError("** takes whole numbers, and no negative exponent")
+    if bits(base) * exponent > _POWER_BITS_MAX:
+        raise TemplateWorkError("a number of too many bits", INTEGER_BITS_MAX)
 
 
 def _require_numbers(operator: str, *operands: object) -> None:

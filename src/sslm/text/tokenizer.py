@@ -35,23 +35,24 @@ class Tokenizer:
 
     Attributes:
         vocabulary: As given.
-        control_ids: The id of each control token, by its spelling.
+        control_ids: The id of each control token, by its spelling: those of
+            :meth:`Vocabulary.structural_ids`.
+        controls: Finds their spellings.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._encoder = _encoder_for(vocabulary)
+        structural_ids = vocabulary.structural_ids()
         self.control_ids: Mapping[str, int] = MappingProxyType(
-            {
-                vocabulary.tokens[token_id]: token_id
-                for token_id in vocabulary.ids_of_type(TokenType.CONTROL)
-            }
+            {vocabulary.tokens[token_id]: token_id for token_id in structural_ids}
         )
-        self._controls = SpecialTokenFinder(self.control_ids)
+        self.controls = SpecialTokenFinder(self.control_ids)
         self._user_defined = SpecialTokenFinder(
             {
                 vocabulary.tokens[token_id]: token_id
                 for token_id in vocabulary.ids_of_type(TokenType.USER_DEFINED)
+                if vocabulary.tokens[token_id] not in self.control_ids
             }
         )
 
@@ -97,7 +98,7 @@ class Tokenizer:
 
     def split_controls(self, text: str) -> Iterator[str | int]:
         """Yield the ids of the control tokens spelled in *text*, and the plain text between."""
-        return self._controls.split(text)
+        return self.controls.split(text)
 
     def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
         """Return the ids of *parts*: control token ids as they are, each string as plain text.

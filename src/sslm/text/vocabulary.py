@@ -127,6 +127,24 @@ class Vocabulary:
         """Yield the ids of all tokens of *types*, ascending."""
         return (index for index, kind in enumerate(self.token_types) if kind in types)
 
+    def structural_ids(self) -> list[int]:
+        """Return the ids that stand for structure, and never for text of the same spelling.
+
+        These are the control tokens, and what a file calls user-defined although a sequence begins
+        or ends with it; but not white space, nor what merges make of text.
+        """
+        framing = {self.bos_token_id, *self.end_token_ids}
+        found = {one for one in self.ids_of_type(TokenType.USER_DEFINED) if one in framing}
+        if found:
+            merged = {self.tokens[left] + self.tokens[right] for left, right in self.merges}
+            parts = set(chain.from_iterable(self.merges))
+            found = {
+                token_id
+                for token_id in found - parts
+                if not self.tokens[token_id].isspace() and self.tokens[token_id] not in merged
+            }
+        return sorted(found.union(self.ids_of_type(TokenType.CONTROL)))
+
     def _check_sizes(self) -> None:
         token_count = len(self.tokens)
         if not 1 <= token_count <= limits.VOCAB_SIZE_MAX:
@@ -184,12 +202,18 @@ class Vocabulary:
             token_id = next(i for i, kind in enumerate(self.token_types) if kind in strangers)
             raise TokenTypeError(token_id, self.token_types[token_id])
         special_count = 0
-        for token_id in self.ids_of_type(TokenType.CONTROL, TokenType.USER_DEFINED):
-            special_count += 1
-            size_chars, most = len(self.tokens[token_id]), limits.SPECIAL_TOKEN_SIZE_CHARS_MAX
-            if size_chars > most:
+        for kind in (TokenType.CONTROL, TokenType.USER_DEFINED):
+            sizes_chars = [(len(self.tokens[i]), i) for i in self.ids_of_type(kind)]
+            size_chars, token_id = max(sizes_chars, default=(0, 0))
+            if size_chars > limits.SPECIAL_TOKEN_SIZE_CHARS_MAX:
+                most = limits.SPECIAL_TOKEN_SIZE_CHARS_MAX
                 problem = f"is a special token of {size_chars} characters, more than {most}"
                 raise TokenSpellingError(token_id, problem)
+            total, most = sum(size for size, _ in sizes_chars), limits.SPECIAL_TOKENS_SIZE_CHARS_MAX
+            if total > most:
+                what = f"characters in {kind.name.lower()} tokens"
+                raise VocabularySizeError(what, total, 0, most)
+            special_count += len(sizes_chars)
         if special_count > limits.SPECIAL_TOKEN_COUNT_MAX:
             most = limits.SPECIAL_TOKEN_COUNT_MAX
             raise VocabularySizeError("special tokens", special_count, 0, most)

@@ -8,9 +8,12 @@ from sslm.errors import text as errors
 from sslm.text.chat_encoding import _unshared, encode_chat
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
+from sslm.text.special_tokens import SpecialTokenFinder
 from sslm.text.tokenizer import Tokenizer
+from sslm.text.vocabulary import TokenType
 from tests.unit.text.chat_templates import CHATML, LLAMA_3, QWEN
 from tests.unit.text.vocabularies import (
+    byte_level_fields,
     byte_level_tokenizer,
     published_tokenizer,
     sentencepiece_tokenizer,
@@ -122,12 +125,61 @@ def test_literals_are_kept_unless_they_can_overlap_a_control_token(a: str, b: st
         all(a[i] == b[i - shift] for i in range(max(shift, 0), min(len(a), shift + len(b))))
         for shift in range(1 - len(b), len(a))
     )
-    assert _unshared([a], [b]) == ([] if overlaps else [a])
+    assert _unshared([a], SpecialTokenFinder({b: 0})) == ([] if overlaps else [a])
 
 
 def test_comparing_literals_with_control_tokens_is_bounded() -> None:
-    spellings = [f"<{'a' * 200}{index}>" for index in range(1000)]
-    literals = ["a" * 150 + chr(0x4E00 + index) for index in range(400)]
+    controls = SpecialTokenFinder({f"a{'a' * 200}{index}a": index for index in range(1000)})
+    literals = ["c" * index + "a" * 150 + "d" for index in range(100)]
     with pytest.raises(errors.TemplateWorkError, match="comparisons"):
-        _unshared(literals, spellings)
-    assert _unshared(literals[:40], spellings) == literals[:40]
+        _unshared(literals, controls)
+    assert _unshared(literals[1:3], controls) == literals[1:3]
+
+
+@pytest.mark.parametrize("spelling", ["  ", "\n", "<a b>", "\t>", " "])
+def test_white_space_in_messages_completes_no_control_token(spelling: str) -> None:
+    fields = byte_level_fields()
+    tokenizer = byte_level_tokenizer(
+        tokens=(*fields["tokens"], spelling),
+        token_types=fields["token_types"] + bytes([TokenType.CONTROL]),
+    )
+    template = ChatTemplate("<a{{ messages[0].content }}b>{{ messages[0].content | trim }}")
+    content = "  \n\n \t \t"
+    ids = encode_chat(tokenizer, template, [Message("user", content)])
+    assert ids == tokenizer.encode(f"<a{content}b>")
+
+
+@pytest.mark.parametrize(
+    ("expression", "content"),
+    [
+        ("| lower", "S"),
+        ("| upper", "ſ"),
+        (".lower()", "S"),
+        ("| int", "\uff11"),
+        (".title()", "ﬆ"),
+        (".lower()", "AΣ"),
+    ],
+)
+def test_no_change_of_a_message_completes_a_control_token(expression: str, content: str) -> None:
+    fields = byte_level_fields()
+    tokenizer = byte_level_tokenizer(
+        tokens=(*fields["tokens"], "<S>", "<1>", "<St>", "<aς>"),
+        token_types=fields["token_types"] + bytes([TokenType.CONTROL] * 4),
+    )
+    template = ChatTemplate("<{{ messages[0].content " + expression + " }}>")
+    assert (
+        tokenizer.encode_with_controls(
+            template.render([Message("user", content)], add_generation_prompt=True)
+        )[0]
+        in tokenizer.control_ids.values()
+    )
+    with pytest.raises(errors.TemplateHidesContentError):
+        encode_chat(tokenizer, template, [Message("user", content)])
+
+
+def test_a_template_cannot_recognise_the_disguise() -> None:
+    """A stand-in that the template spells by an escape is not used."""
+    escapes = "".join(f"\\U000f{index:04x}" for index in range(64))
+    source = "{{ 'seen' if messages[0].content[0] in '" + escapes + "' else 'not' }}"
+    ids = encode_chat(SMALL, ChatTemplate(source), [Message("user", "<")])
+    assert SMALL.decode(ids) == "not"

@@ -83,7 +83,7 @@ def test_blocks_are_trimmed_as_hugging_face_does() -> None:
          "{% endfor %}", "135"),
         ("{% macro m(x='d') %}[{{ x }}]{% endmacro %}{{ m() }}{{ m(x=2) }}", "[d][2]"),
         ("{% set x | upper %}ab{% endset %}{{ x }}{{ 'a b'.split(' ')[-1] }}", "ABb"),
-        ("{{ 7 - 3 }} {{ 7 / 2 }} {{ 7 // 2 }} {{ 2 ** -1 }} {{ -2 ** 59 }} {{ 1.5 * 2 }}",
+        ("{{ 7 - 3 }} {{ 7 / 2 }} {{ 7 // 2 }} {{ 1 / 2 }} {{ -2 ** 59 }} {{ 1.5 * 2 }}",
          "4 3.5 3 0.5 -576460752303423488 3.0"),
         ("{{ 4 is even }}{{ 3 is odd }}{{ 6 is divisibleby(4) }}{{ 'f' | int(0, 16) }}",
          "TrueTrueFalse15"),
@@ -130,6 +130,7 @@ TOO_MUCH_WORK = {
         for i in range(1, 40)
     )
     + "{{ a39() }}",
+    "endless recursion": "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",
     "a power": "{{ 9 ** 9 ** 9 }}",
     "products": _repeated("9", "ns.s * ns.s"),
     "repeated text": "{{ 'a' * 10 ** 10 }}",
@@ -170,7 +171,6 @@ def test_too_much_work(what: str) -> None:
 
 
 FAILURES = {
-    "endless recursion": "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",
     "percent formatting": "{{ '%999999999d' % 1 }}",
     "format": "{{ '{:999999999}'.format(1) }}",
     "a wide method": "{{ 'a'.center(999999999) }}",
@@ -179,7 +179,7 @@ FAILURES = {
     "the address of a function": "{{ range }}",
     "the address of an iterator": "{{ [1] | map('upper') }}",
     "an address in a list": "{{ [range] | string }}",
-    "the class of dictionaries": "{{ dict.fromkeys(range(300000)) }}",
+    "the class of dictionaries": "{{ dict.fromkeys(range(300)) }}",
     "an attribute of a function": "{{ range.__self__.globals }}",
     "an attribute of a method": "{{ 'a'.upper.__self__.upper() }}",
     "an attribute of a macro": "{% macro a() %}{% endmacro %}{{ a.name.upper() }}",

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from sslm import limits
 from sslm.errors import text as errors
+from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.byte_bpe import ByteBpeEncoder
 from sslm.text.sentencepiece import SPACE, SentencePieceEncoder
-from sslm.text.vocabulary import TokenType, Vocabulary
+from sslm.text.vocabulary import PreTokenizer, TokenType, Vocabulary
 from tests.unit.text.vocabularies import (
     PUBLISHED,
     byte_level_fields,
@@ -125,6 +126,28 @@ def test_user_defined_tokens_are_found_in_text() -> None:
     assert tokenizer.encode("h<think>he") == [104, 262, 256]
     assert tokenizer.decode([262]) == "<think>"
     assert published_tokenizer("qwen2").encode("a[PAD151646]") == [64, 151646]
+
+
+@pytest.mark.parametrize("pre_tokenizer", [PreTokenizer.SMOLLM, PreTokenizer.LLAMA_BPE])
+@pytest.mark.parametrize("spelling", ["<|im_end|>", "###", "end"])
+def test_an_end_token_that_is_called_user_defined_is_literal_in_text(
+    spelling: str, pre_tokenizer: PreTokenizer
+) -> None:
+    fields = byte_level_fields()
+    tokens, kinds = list(fields["tokens"]), bytearray(fields["token_types"])
+    tokens[259], kinds[259] = spelling, TokenType.USER_DEFINED
+    tokenizer = byte_level_tokenizer(
+        tokens=tuple(tokens),
+        token_types=bytes(kinds),
+        pre_tokenizer=pre_tokenizer,
+        ignore_merges=True,
+    )
+    text = f"{spelling} {spelling}"
+    space = CHARACTER_OF_BYTE[32]
+    assert [tokenizer.spelling(one).replace(space, " ") for one in tokenizer.encode(text)] == [
+        *text
+    ]
+    assert tokenizer.encode_with_controls(spelling) == [259]
 
 
 def test_longest_special_token_wins() -> None:

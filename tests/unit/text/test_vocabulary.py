@@ -8,7 +8,7 @@ import pytest
 
 from sslm.errors import text as errors
 from sslm.errors.base import SslmError
-from sslm.text.vocabulary import PreTokenizer, Vocabulary
+from sslm.text.vocabulary import PreTokenizer, TokenType, Vocabulary
 from tests.unit.text.vocabularies import byte_level_fields, sentencepiece_fields
 
 Fields = dict[str, Any]
@@ -41,6 +41,17 @@ def _score(token_id: int, score: float) -> Callable[[Fields], Fields]:
     return change
 
 
+def _many_controls(count: int) -> Callable[[Fields], Fields]:
+    """Add control tokens of 250 characters."""
+
+    def change(fields: Fields) -> Fields:
+        spellings = tuple(f"<{index:0248}>" for index in range(count))
+        kinds = fields["token_types"] + bytes([TokenType.CONTROL] * count)
+        return {"tokens": fields["tokens"] + spellings, "token_types": kinds}
+
+    return change
+
+
 def _set(**changes: Any) -> Callable[[Fields], Fields]:
     return lambda _: changes
 
@@ -52,6 +63,7 @@ BYTE_LEVEL_DEFECTS = [
     (_token(257, "a" * 1025), errors.TokenSpellingError),
     (_token(258, "<" * 257), errors.TokenSpellingError),
     (_token(262, "\ud800"), errors.TokenSpellingError),
+    (_many_controls(1100), errors.VocabularySizeError),
     (_token(7, "a"), errors.DuplicateTokenError),
     (_type(7, 0), errors.TokenTypeError),
     (_type(7, 7), errors.TokenTypeError),
@@ -110,3 +122,14 @@ def test_messages_name_the_offender() -> None:
         Vocabulary(**(fields | _token(7, "a")(fields)))
     with pytest.raises(errors.MergeResultError, match="merge 0 produces 'ab'"):
         Vocabulary(**(fields | {"merges": ((97, 98),)}))
+
+
+def test_what_frames_a_sequence_is_structure_whatever_its_type() -> None:
+    """But for white space, and for what merges make of ordinary text."""
+    fields = byte_level_fields()
+    kinds = bytearray(fields["token_types"])
+    kinds[259] = kinds[256] = kinds[10] = TokenType.USER_DEFINED
+    changes = {"tokens": (*fields["tokens"][:10], "\n", *fields["tokens"][11:])}
+    changes |= {"token_types": bytes(kinds), "end_token_ids": (10, 256, 259), "bos_token_id": 262}
+    vocabulary = Vocabulary(**fields | changes)
+    assert vocabulary.structural_ids() == [258, 259, 260, 261, 262]

@@ -1,7 +1,7 @@
 """The loop from a prompt's ids to an answer's text."""
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.log import LOGGER
@@ -15,6 +15,10 @@ from sslm.runtime.sequence import SequenceOptions, checked_token_ids
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer
+
+
+Progress = Callable[[int, int], None]
+"""Told how many tokens of a prompt are taken in, and how many there are."""
 
 
 class Generation:
@@ -49,6 +53,7 @@ class Generation:
         self._digest = b""
         self.is_complete = False
         self._cutoff = cutoff
+        self.on_progress: Progress | None = None
         self._computed_count = 0
         self._started_ns = self._first_token_ns = self._last_token_ns = 0
 
@@ -126,6 +131,8 @@ class Generation:
             self._cutoff.require_time()
             self._runner.advance([sequence], cancellation=self._cutoff.cancellation)
             self._computed_count = sequence.position
+            if self.on_progress and not self._token_ids:
+                self.on_progress(sequence.position, len(self._request.prompt_ids))
         self._token_ids.append(sequence.selected)
         self._last_token_ns = time.perf_counter_ns()
         self._first_token_ns = self._first_token_ns or self._last_token_ns

@@ -7,7 +7,7 @@ from typing import Final
 
 from sslm import limits
 from sslm.engine.cutoff import Cutoff
-from sslm.engine.generation import Generation
+from sslm.engine.generation import Generation, Progress
 from sslm.engine.request import Request, stop_strings
 from sslm.engine.results import Completion
 from sslm.engine.runner import Runner
@@ -78,12 +78,15 @@ class Requests(ABC):
         max_tokens: int = DEFAULT_MAX_TOKENS,
         stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
+        on_progress: Progress | None = None,
     ) -> Stream:
         """Continue a prompt greedily, piece by piece; see :meth:`generate`.
 
-        Time between two pieces counts towards *deadline_s*.
+        Time between two pieces counts towards *deadline_s*. While the prompt is taken in,
+        *on_progress* is told how many of its tokens are, and how many there are.
         """
-        return self._prompt_stream(Cutoff(deadline_s), prompt, max_tokens=max_tokens, stop=stop)
+        stream = self._prompt_stream(Cutoff(deadline_s), prompt, max_tokens=max_tokens, stop=stop)
+        return stream.telling(on_progress)
 
     def chat(
         self,
@@ -121,11 +124,13 @@ class Requests(ABC):
         stop: str | Sequence[str] | None = None,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
+        on_progress: Progress | None = None,
     ) -> Stream:
-        """Answer a conversation greedily, piece by piece; see :meth:`chat`."""
-        return self._chat_stream(
+        """Answer a conversation greedily, piece by piece; see :meth:`chat` and :meth:`stream`."""
+        stream = self._chat_stream(
             Cutoff(deadline_s), messages, max_tokens=max_tokens, stop=stop, date=date
         )
+        return stream.telling(on_progress)
 
     def generate_many(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import NoReturn, Self
 
-from sslm.engine.generation import Generation
+from sslm.engine.generation import Generation, Progress
 from sslm.engine.results import Completion, StreamChunk
 from sslm.errors.runtime import NotCopyableError, StreamUnfinishedError
 
@@ -30,6 +30,11 @@ class Stream:
         self._generation.require_owner()
         with self._lock:
             return next(self._pieces)
+
+    def telling(self, on_progress: Progress | None) -> Self:
+        """Have a callback told how far the prompt is while it is taken in; return this stream."""
+        self._generation.on_progress = on_progress
+        return self
 
     def result(self) -> Completion:
         """Return the whole answer after the last piece.

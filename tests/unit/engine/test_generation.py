@@ -55,6 +55,17 @@ def without_times(answer: Completion) -> Completion:
     return replace(answer, usage=usage)
 
 
+def test_taking_in_a_prompt_tells_how_far_it_is(model: Model) -> None:
+    told: list[tuple[int, int]] = []
+    with model.stream(
+        [1] * 150, max_tokens=3, on_progress=lambda done, total: told.append((done, total))
+    ) as stream:
+        next(stream)
+        assert told == [(64, 150), (128, 150), (150, 150)]
+        assert len(list(stream)) == 2
+    assert len(told) == 3
+
+
 def test_an_answer_has_as_many_tokens_as_asked_for(model: Model, answer: Completion) -> None:
     assert (answer.finish_reason, answer.stop_reason) == ("length", None)
     assert len(answer.token_ids) == answer.usage.completion_tokens == 30

@@ -1,10 +1,9 @@
 """Small language models, bit for bit the same everywhere, inside limits that the caller sets."""
 
-import importlib
-from typing import TYPE_CHECKING, Final
-
 from sslm.version import VERSION
 
+# Type checkers know the name; importing it would take most of the time that the package takes.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sslm.catalog.loading import load
     from sslm.engine.async_stream import AsyncStream
@@ -77,9 +76,9 @@ __all__ = [
     "load",
 ]
 
-__version__: Final = VERSION
+__version__ = VERSION
 
-_HOMES: Final = {
+_HOMES = {
     "load": "sslm.catalog.loading",
     "AsyncStream": "sslm.engine.async_stream",
     "Completion": "sslm.engine.results",
@@ -99,6 +98,8 @@ def __getattr__(name: str) -> object:
     """Import a public name when it is first asked for, so that importing the package is cheap."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     module = importlib.import_module(_HOMES.get(name, "sslm.errors"))
     found: object = getattr(module, name)
     globals()[name] = found

@@ -1,5 +1,3 @@
 """The version of this package, which conversion writes into artifacts."""
 
-from typing import Final
-
-VERSION: Final = "0.1.0"
+VERSION = "0.1.0"

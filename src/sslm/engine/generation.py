@@ -16,7 +16,6 @@ from sslm.text.detokenizer import Detokenizer
 from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer
 
-
 Progress = Callable[[int, int], None]
 """Told how many tokens of a prompt are taken in, and how many there are."""
 

@@ -1,5 +1,5 @@
 """The command line: one module per command, each of which parses, calls and prints."""
 
-from sslm.cli.app import main
+from sslm.cli.entry import main
 
 __all__ = ["main"]

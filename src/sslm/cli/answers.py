@@ -1,18 +1,43 @@
 """What commands that answer print about an answer, beside its text."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from sslm.cli.output import note
+from sslm.cli.output import note, progress
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
     from sslm.engine.results import Completion
+    from sslm.engine.stream import Stream
 
 
 def note_digest(completion: "Completion") -> None:
     """Write the digest line of an answer to stderr."""
     count = len(completion.token_ids)
     note(f"digest {completion.digest} ({count} tokens, {completion.finish_reason})")
+
+
+def read_answer(
+    start: "Callable[[Callable[[int, int], None]], Stream]",
+    *,
+    on_text: Callable[[str], None],
+    no_progress: bool,
+) -> "Completion":
+    """Read a stream to its end; until its first piece, show how much of the prompt is taken in.
+
+    Args:
+        start: Makes the stream; its argument is what the stream tells its progress to.
+        on_text: Gets the pieces.
+        no_progress: The option of this name.
+    """
+    with ExitStack() as prefill:
+        report = prefill.enter_context(progress(is_shown=not no_progress))
+        with start(lambda done, total: report("prompt", done, total)) as stream:
+            for chunk in stream:
+                prefill.close()
+                on_text(chunk.text)
+            return stream.result()
 
 
 def completion_facts(completion: "Completion", model: "Model") -> dict[str, object]:

@@ -31,7 +31,7 @@ from sslm.cli.options import (
     TierOption,
     open_model,
 )
-from sslm.cli.output import note, print_text
+from sslm.cli.output import complain, note, shown
 from sslm.cli.text_input import decode_text
 from sslm.errors.base import SslmError
 from sslm.errors.text import TextTooLongError
@@ -42,7 +42,8 @@ _EPILOG: Final = (
 )
 _HELP: Final = (
     "/undo takes back the last message; /edit TEXT puts TEXT in its place; /save FILE writes the "
-    "conversation as JSON; /quit ends it; //TEXT says /TEXT. Ctrl-C stops an answer."
+    "conversation as JSON (/save! replaces FILE); /quit ends it; //TEXT says /TEXT. Ctrl-C "
+    "stops an answer and keeps what was shown."
 )
 _DATE_FORMAT: Final = "%Y-%m-%d"
 
@@ -103,6 +104,7 @@ def chat_command(
             max_tokens=max_tokens,
             stop=stop or (),
             date=date.date() if date else None,
+            no_progress=no_progress,
         )
         if sys.stdin.isatty():
             _talk(conversation)
@@ -118,9 +120,9 @@ def _talk(conversation: Conversation) -> None:
     note(_HELP)
     while True:
         try:
-            line = input("> ")
+            line = _ask()
         except EOFError:
-            print_text("\n")
+            complain("")
             return
         except KeyboardInterrupt:
             note("\n/quit or Ctrl-D ends the conversation")
@@ -129,7 +131,16 @@ def _talk(conversation: Conversation) -> None:
             if not _obey(conversation, line):
                 return
         except SslmError as error:
-            note(f"error: {error}")
+            complain(shown(f"error: {error}"))
+
+
+def _ask() -> str:
+    """Read a line; ask for it where that does not end up in the answers."""
+    if sys.stdout.isatty():
+        return input("> ")
+    sys.stderr.write("> ")
+    sys.stderr.flush()
+    return input()
 
 
 def _answer_lines(conversation: Conversation) -> None:
@@ -153,12 +164,13 @@ def _obey(conversation: Conversation, line: str) -> bool:
         return False
     elif word == "/undo":
         undone = conversation.undo()
-        note("there is nothing to undo" if undone is None else f"undone: {undone.content}")
+        note("there is nothing to undo" if undone is None else shown(f"undone: {undone.content}"))
     elif word == "/edit" and rest.strip():
         conversation.undo()
         _say(conversation, rest)
-    elif word == "/save" and rest.strip():
-        conversation.save(Path(rest.strip()).expanduser())
+    elif word in ("/save", "/save!") and rest.strip():
+        path = Path(rest.strip()).expanduser()
+        conversation.save(path, is_replaced=word == "/save!")
     else:
         note(_HELP)
     return True

@@ -2,17 +2,18 @@
 
 import datetime
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sslm.artifact.atomic_file import atomic_file
-from sslm.cli.answers import note_digest
-from sslm.cli.output import note, print_text
-from sslm.text.message import Message
+from sslm.cli.answers import note_digest, read_answer
+from sslm.cli.output import note, print_answer, print_text, shown
+from sslm.errors.commands import SavedFileExistsError
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
+    from sslm.text.message import Message
 
 
 class Conversation:
@@ -24,6 +25,7 @@ class Conversation:
         max_tokens: Most tokens of an answer.
         stop: Strings that end an answer.
         date: Today, for templates that mention it.
+        no_progress: Whether nothing shows how far a long prompt is.
     """
 
     def __init__(
@@ -34,12 +36,14 @@ class Conversation:
         max_tokens: int,
         stop: Sequence[str],
         date: datetime.date | None,
+        no_progress: bool = False,
     ) -> None:
         self._model = model
         self._max_tokens = max_tokens
         self._stop = stop
         self._date = date
-        self.messages = [] if system is None else [Message("system", system)]
+        self._no_progress = no_progress
+        self.messages: list[Message] = [] if system is None else [_message("system", system)]
 
     def say(self, text: str) -> bool:
         """Answer a message and show the answer; return whether it came to its end.
@@ -47,22 +51,30 @@ class Conversation:
         Ctrl-C stops the answer, and what was shown of it stays in the conversation. Where nothing
         was shown, and after an error, the message does not stay either.
         """
-        messages = [*self.messages, Message("user", text)]
-        shown: list[str] = []
-        is_complete = self._show_answer(messages, shown)
-        if is_complete or any(shown):
-            self.messages = [*messages, Message("assistant", "".join(shown))]
+        messages = [*self.messages, _message("user", text)]
+        pieces: list[str] = []
+        is_complete = self._show_answer(messages, pieces)
+        if is_complete or any(pieces):
+            self.messages = [*messages, _message("assistant", "".join(pieces))]
         return is_complete
 
-    def _show_answer(self, messages: list[Message], shown: list[str]) -> bool:
+    def _show_answer(self, messages: "list[Message]", pieces: list[str]) -> bool:
+        def show(text: str) -> None:
+            pieces.append(text)
+            print_answer(text)
+
         try:
-            with self._model.chat_stream(
-                messages, max_tokens=self._max_tokens, stop=self._stop, date=self._date
-            ) as stream:
-                for chunk in stream:
-                    shown.append(chunk.text)
-                    print_text(chunk.text)
-                completion = stream.result()
+            completion = read_answer(
+                lambda on_progress: self._model.chat_stream(
+                    messages,
+                    max_tokens=self._max_tokens,
+                    stop=self._stop,
+                    date=self._date,
+                    on_progress=on_progress,
+                ),
+                on_text=show,
+                no_progress=self._no_progress,
+            )
         except KeyboardInterrupt:
             print_text("\n")
             return False
@@ -70,7 +82,7 @@ class Conversation:
         note_digest(completion)
         return True
 
-    def undo(self) -> Message | None:
+    def undo(self) -> "Message | None":
         """Take back the last message with its answer; return it, or None if there is none."""
         for index in range(len(self.messages) - 1, -1, -1):
             message = self.messages[index]
@@ -79,12 +91,23 @@ class Conversation:
                 return message
         return None
 
-    def save(self, path: Path) -> None:
-        """Write the messages to a JSON file, in place of what is there.
+    def save(self, path: Path, *, is_replaced: bool) -> None:
+        """Write the messages to a JSON file.
+
+        Args:
+            path: The file.
+            is_replaced: Whether it may be there already.
 
         Raises:
+            SavedFileExistsError: If it is, and may not.
             DiskFullError, UnwritableFileError: If it cannot be written.
         """
+        from sslm.artifact.atomic_file import atomic_file
+        from sslm.artifact.write_errors import named_write_errors
+
+        with named_write_errors(path):
+            if not is_replaced and os.path.lexists(path):
+                raise SavedFileExistsError(str(path))
         facts = {
             "model_id": self._model.model_id,
             "messages": [
@@ -93,4 +116,11 @@ class Conversation:
         }
         with atomic_file(path) as file:
             file.write((json.dumps(facts, ensure_ascii=False, indent=2) + "\n").encode())
-        note(f"saved {len(self.messages)} messages to {path}")
+        note(shown(f"saved {len(self.messages)} messages to {path}"))
+
+
+def _message(role: str, content: str) -> "Message":
+    # Imported when somebody speaks: asking for help needs none of it.
+    from sslm.text.message import Message
+
+    return Message(role, content)

@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sslm.artifact.write_errors import named_write_errors
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
-from sslm.engine.results import NANOSECONDS_PER_MS
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError
 
 
@@ -37,6 +35,8 @@ def convert(
 
     The same source and version give the same bytes on every machine.
     """
+    from sslm.artifact.write_errors import named_write_errors
+
     with named_write_errors(out):
         if out.is_dir():
             raise OutputIsFolderError(str(out))
@@ -45,6 +45,7 @@ def convert(
     use_blas_threads()
     # Imported when it is used: asking for help needs none of it.
     from sslm.convert.conversion import convert_gguf
+    from sslm.engine.results import NANOSECONDS_PER_MS
 
     started_ns = time.perf_counter_ns()
     with progress(is_shown=not no_progress) as report:

@@ -1,6 +1,5 @@
 """``sslm doctor``: what this machine and this installation can do."""
 
-import importlib.metadata
 import os
 import platform
 import sys
@@ -12,7 +11,7 @@ from sslm import limits
 from sslm.cli.cores import physical_cores
 from sslm.cli.exit_codes import exit_code
 from sslm.cli.options import CacheDirOption, JsonOption
-from sslm.cli.output import print_json, print_text
+from sslm.cli.output import print_json, print_text, shown
 from sslm.errors.base import SslmError
 from sslm.version import VERSION
 
@@ -38,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(*, cache_dir: CacheDirOption = None, as_json: JsonOption = False) -> int:
-    """Show CPU features, usable tiers, threads, the cache, and versions.
+    """Show CPU features, the tiers that run here and those that do not, the cache, and versions.
 
     Exit 0 if models can run on the native backend.
     """
@@ -71,10 +70,12 @@ def _native_facts() -> tuple[Facts, SslmError | None]:
     from sslm import native_library
 
     try:
+        available = list(native_library.available_tiers())
         return {
             "library": str(native_library.load_library().path),
             "cpu_features": list(native_library.cpu_features()),
-            "tiers": list(native_library.available_tiers()),
+            "tiers": available,
+            "tiers_not_here": [name for name in native_library.TIERS if name not in available],
             "default_tier": native_library.best_tier(),
         }, None
     except SslmError as error:
@@ -107,6 +108,8 @@ def _versions() -> Facts:
 
 
 def _version(package: str) -> str | None:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -120,6 +123,8 @@ def _lines(facts: Facts) -> list[str]:
             continue
         lines.append(f"{title}\n")
         for name, value in group.items():
-            shown = ", ".join(map(str, value)) or "none" if isinstance(value, list) else value
-            lines.append(f"  {name.replace('_', ' '):<13} {'none' if shown is None else shown}\n")
+            text = ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+            lines.append(
+                f"  {name.replace('_', ' '):<14} {'none' if value is None else shown(text)}\n"
+            )
     return lines

@@ -20,7 +20,10 @@ REQUEST_REFUSED: Final = 4
 OUT_OF_BUDGET: Final = 5
 NETWORK: Final = 6
 INTERNAL: Final = 7
+SIGNALLED: Final = 128
+"""Added to the number of the signal that ended the command, as shells do."""
 INTERRUPTED: Final = 130
+"""By Ctrl-C: signal 2 on every system."""
 
 FAMILIES: Final[dict[type[SslmError], int]] = {
     ArgumentError: REQUEST_REFUSED,

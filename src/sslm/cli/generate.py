@@ -1,11 +1,11 @@
 """``sslm generate``: continue a text."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from sslm.cli.answers import completion_facts, note_digest
+from sslm.cli.answers import completion_facts, note_digest, read_answer
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import (
     DEFAULT_BACKEND,
@@ -28,12 +28,10 @@ from sslm.cli.options import (
     TierOption,
     open_model,
 )
-from sslm.cli.output import print_json, print_text
+from sslm.cli.output import note, print_answer, print_json, print_text
 from sslm.cli.text_input import decode_text, read_bounded
 
-if TYPE_CHECKING:
-    from sslm.engine.stream import Stream
-
+_STDIN: Final = "-"
 _EPILOG: Final = 'Example: sslm generate "The capital of France is" --max-tokens 32 --stop "."'
 
 
@@ -68,9 +66,7 @@ def generate_command(
 ) -> None:
     """Print the continuation as it comes, or one JSON object at its end."""
     use_blas_threads()
-    text = (
-        decode_text("stdin", read_bounded("stdin", sys.stdin.buffer)) if prompt == "-" else prompt
-    )
+    text = _read_stdin() if prompt == _STDIN else prompt
     with open_model(
         model,
         backend=backend,
@@ -83,19 +79,28 @@ def generate_command(
         offline=offline,
         no_progress=no_progress,
     ) as opened:
-        with opened.stream(text, max_tokens=max_tokens, stop=stop) as stream:
-            _read(stream, is_shown=not json)
-            completion = stream.result()
+        completion = read_answer(
+            lambda on_progress: opened.stream(
+                text, max_tokens=max_tokens, stop=stop, on_progress=on_progress
+            ),
+            on_text=_keep_silent if json else print_answer,
+            no_progress=no_progress,
+        )
         if json:
             print_json(completion_facts(completion, opened))
-        else:
-            note_digest(completion)
+            return
+        # A line's end for a person, but not for a pipe: there stdout is the answer alone.
+        if sys.stdout.isatty():
+            print_text("\n")
+        note_digest(completion)
 
 
-def _read(stream: "Stream", *, is_shown: bool) -> None:
-    """Read a stream to its end; print it, with a line's end for a person but not for a pipe."""
-    for chunk in stream:
-        if is_shown:
-            print_text(chunk.text)
-    if is_shown and sys.stdout.isatty():
-        print_text("\n")
+def _keep_silent(text: str) -> None:
+    del text
+
+
+def _read_stdin() -> str:
+    if sys.stdin.isatty():
+        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D on a line of its own"
+        note(f"type the prompt; {end} ends it")
+    return decode_text("stdin", read_bounded("stdin", sys.stdin.buffer))

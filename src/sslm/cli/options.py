@@ -1,5 +1,8 @@
 """The options that several commands share, with one meaning in all of them."""
 
+import logging
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -7,7 +10,7 @@ import typer
 
 from sslm import limits
 from sslm.cli.cores import physical_cores
-from sslm.cli.output import progress
+from sslm.cli.output import note, progress, shown
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
@@ -18,23 +21,93 @@ DEFAULT_TIER: Final = "auto"
 DEFAULT_THREADS: Final = "cores"
 DEFAULT_MAX_TOKENS: Final = 256
 
+_BACKENDS: Final = ("auto", "native", "reference")
+_REFERENCE_TIER: Final = "numpy"
+_MODEL_VARIABLE: Final = "SSLM_MODEL"
+_OFFLINE_VARIABLES: Final = ("SSLM_OFFLINE", "HF_HUB_OFFLINE")
+_YES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
+_NO: Final = frozenset({"", "0", "false", "f", "no", "n", "off"})
+_SIZE: Final = re.compile(r"([0-9]{1,19})([KMGT]i?)?B?", re.IGNORECASE | re.ASCII)
+_POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_LOGGER: Final = logging.getLogger("sslm.cli")
+
+
+def _checked_threads(threads: str) -> str:
+    thread_count(threads)
+    return threads
+
+
+def _checked_backend(backend: str) -> str:
+    if backend not in _BACKENDS:
+        raise typer.BadParameter(f"{backend!r} is none of {', '.join(_BACKENDS)}")
+    return backend
+
+
+def _checked_tier(tier: str) -> str:
+    """Refuse a name that is no tier anywhere; whether it runs here is known later."""
+    if tier != DEFAULT_TIER:
+        from sslm.native_library import TIERS
+
+        tiers = (DEFAULT_TIER, *TIERS, _REFERENCE_TIER)
+        if tier not in tiers:
+            raise typer.BadParameter(f"{tier!r} is none of {', '.join(tiers)}")
+    return tier
+
+
+def size_bytes(size: str) -> int:
+    """Read a size: a whole number of bytes, or of K, M, G, T (1000) or Ki, Mi, Gi, Ti (1024).
+
+    A B at the end changes nothing, nor do small letters.
+
+    Raises:
+        typer.BadParameter: If it is none.
+    """
+    match = _SIZE.fullmatch(size.strip())
+    if match is None:
+        raise typer.BadParameter(f"{size!r} is no size such as 1000000, 500M or 2GiB")
+    unit = (match[2] or "").upper()
+    base = 1024 if unit.endswith("I") else 1000
+    return int(match[1]) * int(base ** _POWERS[unit[:1]])
+
+
+def _offline(is_asked: bool) -> bool:
+    """Return whether the option or the environment forbids fetching."""
+    values = {name: os.environ.get(name, "").strip() for name in _OFFLINE_VARIABLES}
+    for name, value in values.items():
+        if value.lower() not in _YES | _NO:
+            raise typer.BadParameter(f"{value!r} is neither 1 nor 0", param_hint=name)
+    return is_asked or any(value.lower() in _YES for value in values.values())
+
+
 ModelOption = Annotated[
     str,
     typer.Option(
         "--model",
         "-m",
-        envvar="SSLM_MODEL",
+        envvar=_MODEL_VARIABLE,
         metavar="MODEL",
         help="A known or cached name, or the path of a .sslm file.",
     ),
 ]
 BackendOption = Annotated[
     str,
-    typer.Option("--backend", envvar="SSLM_BACKEND", help="auto, native or reference."),
+    typer.Option(
+        "--backend",
+        envvar="SSLM_BACKEND",
+        parser=_checked_backend,
+        metavar="NAME",
+        help="auto, native or reference.",
+    ),
 ]
 TierOption = Annotated[
     str,
-    typer.Option("--tier", envvar="SSLM_TIER", help="A CPU tier by name; auto takes the best."),
+    typer.Option(
+        "--tier",
+        envvar="SSLM_TIER",
+        parser=_checked_tier,
+        metavar="NAME",
+        help="A CPU tier by name, as sslm doctor lists them; auto takes the best.",
+    ),
 ]
 ThreadsOption = Annotated[
     str,
@@ -42,6 +115,7 @@ ThreadsOption = Annotated[
         "--threads",
         "-t",
         envvar="SSLM_THREADS",
+        parser=_checked_threads,
         metavar="N|cores",
         help="How many threads compute; cores for one on each physical core.",
     ),
@@ -58,8 +132,10 @@ MemoryBytesOption = Annotated[
     int | None,
     typer.Option(
         "--memory-bytes",
-        metavar="N",
-        help="Refuse to take more bytes than this; no bound if left out.",
+        metavar="SIZE",
+        parser=size_bytes,
+        help="Refuse to take more memory than this, such as 500M (millions of bytes) or 2GiB; no "
+        "bound if left out.",
     ),
 ]
 MaxTokensOption = Annotated[
@@ -94,8 +170,9 @@ OfflineOption = Annotated[
     bool,
     typer.Option(
         "--offline",
-        envvar=["SSLM_OFFLINE", "HF_HUB_OFFLINE"],
-        help="Never fetch anything; fail if it would be needed.",
+        callback=_offline,
+        help="Never fetch anything; fail if it would be needed.  [env var: "
+        f"{', '.join(_OFFLINE_VARIABLES)}]",
     ),
 ]
 NoProgressOption = Annotated[
@@ -115,10 +192,8 @@ def thread_count(threads: str) -> int:
         count = int(threads)
         if 1 <= count <= limits.THREAD_COUNT_MAX:
             return count
-    raise typer.BadParameter(
-        f"{threads!r} is neither 'cores' nor a number from 1 to {limits.THREAD_COUNT_MAX}",
-        param_hint="--threads",
-    )
+    expected = f"neither 'cores' nor a number from 1 to {limits.THREAD_COUNT_MAX}"
+    raise typer.BadParameter(f"{threads!r} is {expected}")
 
 
 def open_model(
@@ -145,20 +220,36 @@ def open_model(
     """
     # Imported when a model is opened: asking for help needs none of it.
     from sslm.catalog.loading import load
+    from sslm.errors.catalog import UnknownModelError
 
     count = thread_count(threads)
     if backend == "reference" and threads == DEFAULT_THREADS:
         count = 1
-    with progress(is_shown=not no_progress) as report:
-        return load(
-            model,
-            sha256=sha256,
-            backend=backend,
-            tier=tier,
-            threads=count,
-            context_tokens=context_tokens,
-            memory_bytes=memory_bytes,
-            download=not offline,
-            cache_dir=cache_dir,
-            on_progress=report,
-        )
+    try:
+        with progress(is_shown=not no_progress) as report:
+            opened = load(
+                model,
+                sha256=sha256,
+                backend=backend,
+                tier=tier,
+                threads=count,
+                context_tokens=context_tokens,
+                memory_bytes=memory_bytes,
+                download=not offline,
+                cache_dir=cache_dir,
+                on_progress=report,
+            )
+    except UnknownModelError:
+        if os.environ.get(_MODEL_VARIABLE) == model:
+            note(shown(f"{_MODEL_VARIABLE} names the model {model}"))
+        raise
+    _LOGGER.info(
+        "opened %s: model_id %s, %s %s, threads %d, context %d tokens",
+        opened.path,
+        opened.model_id,
+        opened.backend,
+        opened.tier,
+        opened.threads,
+        opened.context_tokens,
+    )
+    return opened

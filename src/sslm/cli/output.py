@@ -2,32 +2,27 @@
 
 import io
 import json
+import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from contextvars import ContextVar
+from typing import Final, TextIO, cast
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.table import Table
-from rich.text import Text
+_DELAY_NS: Final = 1_000_000_000
+"""Work that is done within so long shows no progress."""
+_LINE_NS: Final = 10_000_000_000
+"""Where stderr is no terminal: between two lines about one piece of work."""
+_DUMB_TERMINALS: Final = frozenset({"dumb", "unknown"})
 
-from sslm.errors.base import SslmError
+_LOGGER: Final = logging.getLogger("sslm.cli")
+_is_quiet: Final = ContextVar("is_quiet", default=False)
 
 
-class Report(Protocol):
-    """Told what is being done, how far it is, and out of how much."""
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Take note."""
+Report = Callable[[str, int, int], None]
+"""Told what is being done, how far it is, and out of how much."""
 
 
 def print_json(facts: Mapping[str, object]) -> None:
@@ -42,11 +37,36 @@ def print_text(text: str) -> None:
     sys.stdout.flush()
 
 
+def print_answer(text: str) -> None:
+    """Write a model's words to stdout: as they are, but so that they cannot steer a terminal."""
+    print_text(_harmless(text) if sys.stdout.isatty() else text)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let errors be all that is written to stderr."""
+    token = _is_quiet.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(token)
+
+
 def note(text: str) -> None:
-    """Write a line for a person to stderr; an answer is no worse if nobody can read it."""
-    with suppress(OSError):
+    """Write a line for a person to stderr, unless they want none."""
+    if not _is_quiet.get():
+        complain(text)
+
+
+def complain(text: str) -> None:
+    """Write a line to stderr; an answer is no worse if nobody can read it."""
+    try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+    except OSError:
+        # What could not be written is kept, and would fail again at the end of the process.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def shown(text: str) -> str:
@@ -54,15 +74,39 @@ def shown(text: str) -> str:
     return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
 
 
+def _harmless(text: str) -> str:
+    """Return text with its control characters, other than tabs and line ends, as escapes."""
+    safe = "".join(one for one in text if one in "\t\r\n" or not _is_control(one))
+    if safe == text:
+        return text
+    return "".join(
+        repr(one)[1:-1] if one not in "\t\r\n" and _is_control(one) else one for one in text
+    )
+
+
+def _is_control(one: str) -> bool:
+    return one < " " or "\x7f" <= one <= "\x9f"
+
+
 def use_utf8() -> None:
-    """Write UTF-8 whatever the locale, and what is no text as escapes, so that no print fails."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    """Speak UTF-8 whatever the locale; write what is no text as escapes, so that no print fails.
+
+    What a person types that is no UTF-8 stays apart from any text, and is refused by name later. A
+    stream that was closed is an empty one, or one that nobody reads.
+    """
+    # In the order of their numbers, because a file that is opened takes the lowest one.
+    sys.stdin = sys.stdin or _nowhere("r")
+    sys.stdout = sys.stdout or _nowhere("w")
+    sys.stderr = sys.stderr or _nowhere("w")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _nowhere(mode: str) -> TextIO:
+    return cast(TextIO, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123
 
 
 def print_table(
@@ -76,12 +120,17 @@ def print_table(
         right: Names of the columns that are aligned to the right.
     """
     if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for name in head:
             table.add_column(name, justify="right" if name in right else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        Console().print(table)
+            table.add_row(*(Text(shown(cell)) for cell in row))
+        # Without colours and bold letters: the columns are all there is to see.
+        Console(color_system=None).print(table)
         return
     widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
     for row in (head, *rows):
@@ -92,49 +141,52 @@ def print_table(
         print_text("  ".join(cells).rstrip() + "\n")
 
 
-def error_facts(error: SslmError) -> dict[str, object]:
-    """Return an error as JSON output carries it."""
-    return {
-        "error": {
-            "type": type(error).__name__,
-            "status": int(error.status),
-            "message": str(error),
-        }
-    }
-
-
 @contextmanager
 def progress(*, is_shown: bool) -> Iterator[Report]:
-    """Show a progress bar on stderr while a long piece of work reports.
+    """Show on stderr how far a long piece of work is, once it has taken a second.
 
-    Nothing is drawn where stderr is no terminal; then each new kind of work gets one line.
+    On a terminal that is a bar for each kind of work, gone at the end. Elsewhere it is a line when
+    the kind of work changes, and every ten seconds. Each kind is logged when it begins, too.
     """
-    if not is_shown:
-        yield lambda what, done, total: None
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _line_per_kind()
-        return
-    columns = (TextColumn("{task.description:>12}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
+    if not is_shown or _is_quiet.get():
+        yield _logged(lambda what, done, total: None)
+    elif _can_draw():
+        from sslm.cli.bars import bars
 
-        def report(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
-
-        yield report
+        with bars(_DELAY_NS) as report:
+            yield _logged(report)
+    else:
+        yield _logged(_Lines().report)
 
 
-def _line_per_kind() -> Report:
+def _logged(report: Report) -> Report:
     seen: set[str] = set()
 
-    def report(what: str, done: int, total: int) -> None:
-        del done, total
+    def log_and_report(what: str, done: int, total: int) -> None:
         if what not in seen:
             seen.add(what)
-            note(f"{what} ...")
+            _LOGGER.info("%s ...", what)
+        report(what, done, total)
 
-    return report
+    return log_and_report
+
+
+def _can_draw() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _DUMB_TERMINALS
+
+
+class _Lines:
+    """Progress as lines of text."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._next_ns = time.monotonic_ns() + _DELAY_NS
+
+    def report(self, what: str, done: int, total: int) -> None:
+        now_ns = time.monotonic_ns()
+        is_new = what != self._what and bool(self._what)
+        if now_ns < self._next_ns and not is_new:
+            return
+        self._what = what
+        self._next_ns = now_ns + _LINE_NS
+        note(f"{what}: {100 * done // max(total, 1)} %")

@@ -1,7 +1,7 @@
 """``sslm tokenize``: text to token ids, or back."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,9 @@ from sslm.cli.options import (
 )
 from sslm.cli.output import print_json, print_text
 from sslm.cli.text_input import decode_text, read_bounded
-from sslm.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from sslm.text.tokenizer import Tokenizer
 
 _STDIN = "-"
 
@@ -90,7 +92,7 @@ def _print_text(text: str, token_ids: list[int], *, as_json: bool) -> None:
 
 
 def _print_ids(
-    tokenizer: Tokenizer, token_ids: list[int], *, as_json: bool, ids_only: bool
+    tokenizer: "Tokenizer", token_ids: list[int], *, as_json: bool, ids_only: bool
 ) -> None:
     pieces = [_piece(tokenizer, token_id) for token_id in token_ids]
     if as_json:
@@ -102,7 +104,7 @@ def _print_ids(
         print_text("".join(f"{token_id:>7}  {piece!r}\n" for token_id, piece in lines))
 
 
-def _piece(tokenizer: Tokenizer, token_id: int) -> str:
+def _piece(tokenizer: "Tokenizer", token_id: int) -> str:
     """Return a token's text; bytes that are no whole character in hexadecimal."""
     data = tokenizer.token_bytes(token_id)
     return data.decode(errors="backslashreplace") if data else tokenizer.spelling(token_id)

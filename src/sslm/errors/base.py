@@ -35,8 +35,12 @@ class SslmError(Exception):
         for name in names:
             setattr(self, name, facts[name])
 
+    def facts(self) -> dict[str, object]:
+        """Return the facts by name, in the order of the constructor."""
+        return {name: getattr(self, name) for name in self._fact_names}
+
     def __str__(self) -> str:
-        return self.message.format(**{name: getattr(self, name) for name in self._fact_names})
+        return self.message.format(**self.facts())
 
 
 class ArgumentError(SslmError, ValueError):

@@ -25,6 +25,14 @@ class OutputExistsError(ArgumentError):
     path: str
 
 
+class SavedFileExistsError(ArgumentError):
+    """A conversation would be saved in place of a file."""
+
+    status = Status.SAVED_FILE_EXISTS
+    message = "{path} exists already; choose another name, or /save! {path} to replace it"
+    path: str
+
+
 class OutputIsFolderError(ArgumentError):
     """A file was to be written under the name of a folder."""
 

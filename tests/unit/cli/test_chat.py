@@ -12,7 +12,7 @@ import pytest
 
 from sslm.artifact import ArtifactParts, TensorStream, read_artifact, write_artifact
 from sslm.cli.app import run
-from sslm.cli.output import print_text
+from sslm.cli.output import print_answer
 from sslm.engine.model import Model
 from sslm.text.message import Message
 from tests.converted import stories_artifact
@@ -66,8 +66,8 @@ def _person(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) 
     """Let a person type lines, or press Ctrl-C or Ctrl-D."""
     typed: Iterator[str | type[BaseException]] = iter(lines)
 
-    def read(prompt: str) -> str:
-        assert prompt == "> "
+    def read(prompt: str = "") -> str:
+        assert prompt == ""
         line = next(typed)
         if not isinstance(line, str):
             raise line
@@ -139,7 +139,7 @@ def test_a_person_sees_errors_and_goes_on(
     assert run(["chat", "-m", str(talker), "--max-tokens", "8"]) == 0
     out, error = capsys.readouterr()
     # The message that was too long is not part of the conversation.
-    assert out == _answer(talker, "Hello") + "\n\n"
+    assert out == _answer(talker, "Hello") + "\n"
     assert "error: the request needs" in error
     assert "/quit or Ctrl-D ends the conversation" in error
 
@@ -149,12 +149,12 @@ def _interrupt_after(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
     shown: list[str] = []
 
     def show(text: str) -> None:
-        print_text(text)
+        print_answer(text)
         shown.append(text)
         if len(shown) == pieces:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("sslm.cli.conversation.print_text", show)
+    monkeypatch.setattr("sslm.cli.conversation.print_answer", show)
 
 
 def test_ctrl_c_keeps_what_was_shown(

@@ -56,12 +56,12 @@ def test_the_report_for_a_person_has_the_same_facts(sslm_command: Commands, tmp_
 def test_progress_goes_to_stderr(
     sslm_command: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = start("convert", tiny_source(tmp_path), "-o", tmp_path / "out.sslm", "--json")
+    process = start("convert", tiny_source(tmp_path), "-o", tmp_path / "out.sslm", "--json", "-v")
     out, error = process.communicate(timeout=120)
     assert process.returncode == 0
     assert out.count("\n") == 1
-    assert "quantize ...\n" in error
-    assert "verify ...\n" in error
+    assert "INFO: quantize ...\n" in error
+    assert "INFO: verify ...\n" in error
 
 
 def test_an_existing_file_is_replaced_only_by_force(sslm_command: Commands, tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, stage: str) -> None:
     source = tiny_source(tmp_path, num_hidden_layers=12)
     out = tmp_path / "out" / "out.sslm"
     out.parent.mkdir()
-    process = start("convert", source, "-o", out)
+    process = start("convert", source, "-o", out, "-v")
     assert process.stderr is not None
     for line in process.stderr:
-        if line == f"{stage} ...\n":
+        if line == f"INFO: {stage} ...\n":
             process.send_signal(signal.SIGINT)
             break
     noted = process.stderr.read()

@@ -15,6 +15,8 @@ def test_the_native_library_is_described(sslm_command: Commands) -> None:
     assert facts["ok"] is True
     native = facts["native"]
     assert native["tiers"] == list(native_library.available_tiers())
+    assert set(native["tiers"]) | set(native["tiers_not_here"]) == set(native_library.TIERS)
+    assert not set(native["tiers"]) & set(native["tiers_not_here"])
     assert native["default_tier"] == native["tiers"][-1]
     assert native["cpu_features"] == list(native_library.cpu_features())
     assert Path(native["library"]).is_file()
@@ -34,7 +36,7 @@ def test_versions_and_cache_are_described(sslm_command: Commands, tmp_path: Path
 def test_a_person_gets_the_same(sslm_command: Commands) -> None:
     text = sslm_command.text("doctor")
     assert native_library.best_tier() in text
-    assert f"sslm          {VERSION}\n" in text
+    assert f"sslm           {VERSION}\n" in text
 
 
 def test_a_missing_library_is_reported_with_the_rest(

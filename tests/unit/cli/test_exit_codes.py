@@ -72,7 +72,8 @@ def test_an_error_is_json_for_a_program_and_a_line_for_a_person(
     printed, noted = capsys.readouterr()
     assert printed == (
         '{"error": {"type": "OptionRangeError", "status": 110, '
-        '"message": "seed is -1, expected at least 0"}}\n'
+        '"message": "seed is -1, expected at least 0", "exit_code": 4, '
+        '"facts": {"option": "seed", "found": "-1", "expected": "at least 0"}}}\n'
     )
     assert noted == "error: seed is -1, expected at least 0\n"
     assert program.run([]) == 4

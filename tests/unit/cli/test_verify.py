@@ -68,7 +68,9 @@ def test_the_model_may_come_from_the_environment(
 
 
 def test_a_tier_is_refused_and_not_replaced(sslm_command: Commands, stories: Path) -> None:
-    assert sslm_command.error("verify", stories, "--tier", "mmx", code=4) == "TierUnavailableError"
+    assert (
+        sslm_command.error("verify", stories, "--tier", "numpy", code=4) == "TierUnavailableError"
+    )
 
 
 def test_a_gguf_file_is_no_artifact(sslm_command: Commands) -> None:

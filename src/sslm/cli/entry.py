@@ -1,0 +1,32 @@
+"""Where the program starts: signals are taken care of before anything that takes time."""
+
+import sys
+
+from sslm.cli import signals
+from sslm.version import VERSION
+
+
+def main() -> None:
+    """Run the command line and exit: 0, the code of an error's family, or 128 plus a signal."""
+    signals.end_at_once()
+    if sys.argv[1:] == ["--version"]:
+        # Asked by scripts, again and again; it needs nothing of what follows.
+        print(f"sslm {VERSION}")  # noqa: T201
+        return
+    # What takes long, and holds nothing that would have to be cleaned up, comes after.
+    from sslm.cli.app import run
+    from sslm.cli.failures import explain
+    from sslm.cli.output import use_utf8
+
+    use_utf8()
+    arguments = sys.argv[1:]
+    try:
+        signals.unwind()
+        code = run(arguments)
+        # The answer is out, or what was half done is gone: nothing is left to unwind.
+        signals.ignore()
+    except (KeyboardInterrupt, SystemExit) as error:
+        # Here if the signal came while an error was being told.
+        signals.ignore()
+        code = explain(error, is_json=False)
+    sys.exit(code)

@@ -1,0 +1,111 @@
+"""How a command that failed says so: a line for a person, an object for a program, an exit code."""
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Final
+
+import typer
+
+from sslm.cli.exit_codes import (
+    BAD_INPUT_FILE,
+    INTERNAL,
+    INTERRUPTED,
+    OUT_OF_BUDGET,
+    SIGNALLED,
+    USAGE,
+    exit_code,
+)
+from sslm.cli.output import complain, print_json, shown
+from sslm.cli.signals import told
+from sslm.errors.base import SslmError
+from sslm.errors.status import Status
+
+# Some releases of typer carry a click of their own, so its base class is found through typer.
+_UsageProblem: Final = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+_STRAY_WORDS: Final = "unexpected extra argument"
+
+
+def explain(error: BaseException, *, is_json: bool) -> int:
+    """Say what went wrong, where a person or a program will look; return the exit code."""
+    if isinstance(error, typer.Exit):
+        return error.exit_code
+    if isinstance(error, BrokenPipeError):
+        # Whoever read stdout has seen enough; Python would complain again when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    kind, status, message, code = _facts(error)
+    if is_json:
+        facts = _plain(error.facts()) if isinstance(error, SslmError) else {}
+        _try_json(kind, status, message, code, facts)
+    if isinstance(error, _UsageProblem):
+        message = f"{_usage(error)}error: {message}"
+    elif code == INTERNAL and not isinstance(error, SslmError):
+        trace = "".join(traceback.format_exception(error))
+        message = f"internal error; please report it:\n{trace}"
+    elif code < SIGNALLED:
+        message = f"error: {message}"
+    complain(shown(message))
+    return code
+
+
+def _facts(error: BaseException) -> tuple[str, int | None, str, int]:
+    """Return an error's kind, status, message, and exit code."""
+    if isinstance(error, SslmError):
+        return type(error).__name__, int(error.status), str(error), exit_code(error)
+    if isinstance(error, _UsageProblem):
+        return "UsageError", None, _usage_message(error), USAGE
+    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
+        return "Interrupted", None, told(signal.SIGINT), INTERRUPTED
+    if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code > SIGNALLED:
+        return "Terminated", None, told(error.code - SIGNALLED), error.code
+    if isinstance(error, OSError):
+        # What commands read and write of models has names of its own; this is stdin or stdout.
+        code = OUT_OF_BUDGET if error.errno == errno.ENOSPC else BAD_INPUT_FILE
+        return "StreamError", None, f"cannot read or write: {error.strerror or error}", code
+    return "InternalError", int(Status.INTERNAL), str(error) or type(error).__name__, INTERNAL
+
+
+def _plain(facts: Mapping[str, object]) -> dict[str, object]:
+    """Return facts as JSON can carry them: bytes in hexadecimal, other kinds as text."""
+    return {name: _plain_fact(fact) for name, fact in facts.items()}
+
+
+def _plain_fact(fact: object) -> object:
+    if isinstance(fact, bytes):
+        return fact.hex()
+    if isinstance(fact, (list, tuple)):
+        return [_plain_fact(item) for item in fact]
+    # A string is one too, whatever enumeration it is a member of; so is a whole number.
+    return fact if fact is None or isinstance(fact, (str, int)) else str(fact)
+
+
+def _try_json(
+    kind: str, status: int | None, message: str, code: int, facts: dict[str, object]
+) -> None:
+    found = {"type": kind, "status": status, "message": message, "exit_code": code, "facts": facts}
+    try:
+        print_json({"error": found})
+    except OSError:
+        # Where stdout is what failed, the line on stderr has to do.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _usage(error: BaseException) -> str:
+    """Return the lines above a usage error: how the command is called, and where that is told."""
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return ""
+    return f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n\n"
+
+
+def _usage_message(error: BaseException) -> str:
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    if _STRAY_WORDS in message:
+        message += ". A text of several words needs quotes around it"
+    return message

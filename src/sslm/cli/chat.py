@@ -21,6 +21,7 @@ from sslm.cli.options import (
     BackendOption,
     CacheDirOption,
     ContextTokensOption,
+    DeadlineOption,
     MaxTokensOption,
     MemoryBytesOption,
     ModelOption,
@@ -79,6 +80,7 @@ def chat_command(
     memory_bytes: MemoryBytesOption = None,
     max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
     stop: StopOption = None,
+    deadline_s: DeadlineOption = None,
     cache_dir: CacheDirOption = None,
     offline: OfflineOption = False,
     no_progress: NoProgressOption = False,
@@ -103,6 +105,7 @@ def chat_command(
             system=system,
             max_tokens=max_tokens,
             stop=stop or (),
+            deadline_s=deadline_s,
             date=date.date() if date else None,
             no_progress=no_progress,
         )

@@ -24,6 +24,7 @@ class Conversation:
         system: What the system says first, or None.
         max_tokens: Most tokens of an answer.
         stop: Strings that end an answer.
+        deadline_s: Seconds that an answer may take, or None.
         date: Today, for templates that mention it.
         no_progress: Whether nothing shows how far a long prompt is.
     """
@@ -35,12 +36,14 @@ class Conversation:
         system: str | None,
         max_tokens: int,
         stop: Sequence[str],
+        deadline_s: float | None = None,
         date: datetime.date | None,
         no_progress: bool = False,
     ) -> None:
         self._model = model
         self._max_tokens = max_tokens
         self._stop = stop
+        self._deadline_s = deadline_s
         self._date = date
         self._no_progress = no_progress
         self.messages: list[Message] = [] if system is None else [_message("system", system)]
@@ -70,6 +73,7 @@ class Conversation:
                     max_tokens=self._max_tokens,
                     stop=self._stop,
                     date=self._date,
+                    deadline_s=self._deadline_s,
                     on_progress=on_progress,
                 ),
                 on_text=show,

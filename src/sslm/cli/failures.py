@@ -1,6 +1,7 @@
 """How a command that failed says so: a line for a person, an object for a program, an exit code."""
 
 import errno
+import math
 import os
 import signal
 import sys
@@ -81,8 +82,9 @@ def _plain_fact(fact: object) -> object:
         return fact.hex()
     if isinstance(fact, (list, tuple)):
         return [_plain_fact(item) for item in fact]
-    # A string is one too, whatever enumeration it is a member of; so is a whole number.
-    return fact if fact is None or isinstance(fact, (str, int)) else str(fact)
+    is_plain = fact is None or isinstance(fact, (str, int))
+    # JSON has no spelling for infinities and what is not a number.
+    return fact if is_plain or (isinstance(fact, float) and math.isfinite(fact)) else str(fact)
 
 
 def _try_json(

@@ -16,6 +16,7 @@ from sslm.cli.options import (
     BackendOption,
     CacheDirOption,
     ContextTokensOption,
+    DeadlineOption,
     JsonOption,
     MaxTokensOption,
     MemoryBytesOption,
@@ -58,6 +59,7 @@ def generate_command(
     memory_bytes: MemoryBytesOption = None,
     max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
     stop: StopOption = None,
+    deadline_s: DeadlineOption = None,
     sha256: Sha256Option = None,
     json: JsonOption = False,
     cache_dir: CacheDirOption = None,
@@ -81,7 +83,11 @@ def generate_command(
     ) as opened:
         completion = read_answer(
             lambda on_progress: opened.stream(
-                text, max_tokens=max_tokens, stop=stop, on_progress=on_progress
+                text,
+                max_tokens=max_tokens,
+                stop=stop,
+                deadline_s=deadline_s,
+                on_progress=on_progress,
             ),
             on_text=_keep_silent if json else print_answer,
             no_progress=no_progress,

@@ -1,6 +1,5 @@
 """The options that several commands share, with one meaning in all of them."""
 
-import logging
 import os
 import re
 from pathlib import Path
@@ -29,7 +28,6 @@ _YES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 _NO: Final = frozenset({"", "0", "false", "f", "no", "n", "off"})
 _SIZE: Final = re.compile(r"([0-9]{1,19})([KMGT]i?)?B?", re.IGNORECASE | re.ASCII)
 _POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-_LOGGER: Final = logging.getLogger("sslm.cli")
 
 
 def _checked_threads(threads: str) -> str:
@@ -142,6 +140,15 @@ MaxTokensOption = Annotated[
     int,
     typer.Option("--max-tokens", metavar="N", help="Most tokens of the answer."),
 ]
+DeadlineOption = Annotated[
+    float | None,
+    typer.Option(
+        "--deadline-s",
+        metavar="SECONDS",
+        min=0,
+        help="Give up if an answer takes longer; exit 5.",
+    ),
+]
 StopOption = Annotated[
     list[str] | None,
     typer.Option("--stop", metavar="TEXT", help="End the answer before this text; repeatable."),
@@ -227,7 +234,7 @@ def open_model(
         count = 1
     try:
         with progress(is_shown=not no_progress) as report:
-            opened = load(
+            return load(
                 model,
                 sha256=sha256,
                 backend=backend,
@@ -243,13 +250,3 @@ def open_model(
         if os.environ.get(_MODEL_VARIABLE) == model:
             note(shown(f"{_MODEL_VARIABLE} names the model {model}"))
         raise
-    _LOGGER.info(
-        "opened %s: model_id %s, %s %s, threads %d, context %d tokens",
-        opened.path,
-        opened.model_id,
-        opened.backend,
-        opened.tier,
-        opened.threads,
-        opened.context_tokens,
-    )
-    return opened

@@ -88,12 +88,8 @@ def _llama_3(messages: Sequence[Message]) -> Prompt:
     def head(role: str) -> Prompt:
         return [Control("<|start_header_id|>"), role, Control("<|end_header_id|>"), "\n\n"]
 
-    prompt = [
-        Control("<|begin_of_text|>"),
-        *head("system"),
-        "Today Date: 26 Jul 2024\n\n",
-        Control("<|eot_id|>"),
-    ]
+    end = Control("<|eot_id|>")
+    prompt = [Control("<|begin_of_text|>"), *head("system"), "Today Date: 26 Jul 2024\n\n", end]
     for one in messages:
         prompt += [*head(one.role), one.content.strip(), end]
     return [*prompt, *head("assistant")]
@@ -104,14 +100,8 @@ def _gemma(messages: Sequence[Message]) -> Prompt:
     prompt: Prompt = [Control("<bos>")]
     for one in messages:
         role = "model" if one.role == "assistant" else one.role
-        prompt += [
-            Control("<start_of_turn>"),
-            f"{role}\n",
-            one.content.strip(),
-            Control("<end_of_turn>"),
-            "\n",
-        ]
-    return [*prompt, Control("<start_of_turn>"), "model\n"]
+        prompt += [start, f"{role}\n", one.content.strip(), Control("<end_of_turn>"), "\n"]
+    return [*prompt, start, "model\n"]
 
 
 def _mistral(messages: Sequence[Message]) -> Prompt:

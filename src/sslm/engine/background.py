@@ -1,15 +1,17 @@
 """Threads in which a model serves coroutines."""
 
-import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sslm import limits
 from sslm.engine.cutoff import Cutoff
 from sslm.errors.runtime import ObjectClosedError
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _T = TypeVar("_T")
 
@@ -42,6 +44,9 @@ class Background:
             ObjectClosedError, ForkedProcessError: If the model cannot be used here.
             DeadlineExceededError: If the deadline passes before *call* begins to compute.
         """
+        # Here, as most programs await nothing and need not wait for the import.
+        import asyncio
+
         job = self._submit(call)
         future = asyncio.wrap_future(job)
         try:
@@ -69,6 +74,8 @@ class Background:
             executor.shutdown()
 
     def _submit(self, call: Callable[[], _T]) -> "Future[_T]":
+        from concurrent.futures import ThreadPoolExecutor
+
         self._require_owner()
         with self._lock:
             if self._is_closed:
@@ -80,6 +87,8 @@ class Background:
 
 async def _settled(future: "asyncio.Future[_T]") -> None:
     """Wait for the end of a call that was told to end, whoever cancels the wait."""
+    import asyncio
+
     while not future.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([future])

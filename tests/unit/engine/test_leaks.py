@@ -1,0 +1,127 @@
+"""Opening and closing again and again leaves no thread, file, map or memory behind."""
+
+import asyncio
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sslm.engine.model import Model
+from sslm.errors.base import SslmError
+from tests.converted import stories_artifact
+
+PROMPT = "Once upon a time"
+ROUNDS = 100
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+def held() -> dict[str, int]:
+    """Count what this process holds of the kernel; the process itself is not counted."""
+    gc.collect()
+    return {
+        "threads": len(list(Path("/proc/self/task").iterdir())),
+        "files": len(list(Path("/proc/self/fd").iterdir())),
+        "maps of models": Path("/proc/self/maps").read_text().count(".sslm"),
+    }
+
+
+def resident_kib() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+def plain(model: Model) -> None:
+    model.generate(PROMPT, max_tokens=2)
+
+
+def refused(model: Model) -> None:
+    for prompt, options in (([1] * 600, {}), ([], {}), ([1, 600], {}), ([1], {"max_tokens": 0})):
+        with pytest.raises(SslmError):
+            model.generate(prompt, **options)
+
+
+def left_early(model: Model) -> None:
+    stream = model.stream(PROMPT, max_tokens=9)
+    next(stream)
+    with model.stream(PROMPT) as other:
+        next(other)
+
+
+def too_late(model: Model) -> None:
+    with pytest.raises(SslmError):
+        model.generate([1] * 200, deadline_s=0)
+    with pytest.raises(SslmError):
+        model.generate([1] * 300, deadline_s=0.001, max_tokens=200)
+
+
+def cancelled(model: Model) -> None:
+    async def main() -> None:
+        task = asyncio.create_task(model.agenerate([1] * 200, max_tokens=100))
+        await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async for _ in model.astream(PROMPT, max_tokens=9):
+            break
+
+    asyncio.run(main())
+
+
+USES: tuple[Callable[[Model], None], ...] = (plain, refused, left_early, too_late, cancelled)
+
+
+REFUSALS: tuple[tuple[Path | None, dict[str, object]], ...] = (
+    (None, {}),
+    (stories_artifact(), {"context_tokens": 0}),
+    (stories_artifact(), {"memory_bytes": 1000}),
+    (stories_artifact(), {"sha256": "00" * 32}),
+)
+
+
+@on_linux
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.sslm"
+    broken.write_bytes(stories_artifact().read_bytes()[:-100])
+
+    def cycle(index: int) -> None:
+        use = USES[index % len(USES)]
+        is_mapped, threads = bool(index // 5 % 2), 1 + index // 10 % 2
+        model = Model(stories_artifact(), mmap=is_mapped, threads=threads)
+        use(model)
+        if index % 3:
+            model.close()
+        path, options = REFUSALS[index % len(REFUSALS)]
+        with pytest.raises(SslmError):
+            Model(path or broken, mmap=is_mapped, **options)  # type: ignore[arg-type]
+
+    for index in range(20):
+        cycle(index)
+    before, before_kib = held(), resident_kib()
+    for index in range(ROUNDS):
+        cycle(index)
+    assert held() == before
+    # The file alone has 400 KiB: a tenth of it kept in each round would be 4 MiB.
+    assert resident_kib() - before_kib < 4096
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_dropped_model_is_freed_at_once(use: Callable[[Model], None]) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        model = Model(stories_artifact(), threads=2)
+        use(model)
+        seen = weakref.ref(model)
+        plan = weakref.ref(model._runner._plan)
+        del model
+        if use is cancelled:
+            # A cancelled task and its error hold each other.
+            gc.collect()
+        assert seen() is None
+        assert plan() is None
+    finally:
+        gc.enable()

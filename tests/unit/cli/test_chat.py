@@ -10,34 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from sslm.artifact import ArtifactParts, TensorStream, read_artifact, write_artifact
 from sslm.cli.app import run
 from sslm.cli.output import print_answer
 from sslm.engine.model import Model
 from sslm.text.message import Message
-from tests.converted import stories_artifact
+from tests.converted import talking_artifact
 from tests.unit.cli.commands import Commands
-
-TEMPLATE = (
-    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
-    "{% if add_generation_prompt %}assistant: {% endif %}"
-)
 
 
 @pytest.fixture(scope="module")
-def talker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small model, with a chat template that it was not trained on."""
-    path = tmp_path_factory.mktemp("chat") / "talker.sslm"
-    with read_artifact(stories_artifact()) as artifact:
-        parts = ArtifactParts(
-            config=artifact.config,
-            fraction_bits=artifact.fraction_bits,
-            vocabulary=artifact.vocabulary,
-            provenance=artifact.provenance,
-            chat_template=TEMPLATE,
-        )
-        write_artifact(path, parts, TensorStream.of(artifact.tensors))
-    return path
+def talker() -> Path:
+    """The small model, with a chat template."""
+    return talking_artifact()
 
 
 @cache

@@ -10,7 +10,7 @@ CONTEXT_TOKENS = 512
 REQUEST_COUNT = 50
 
 TEXTS = (
-    "",
+    ".",
     " ",
     "\n",
     "\t\r\n \u00a0",

@@ -144,11 +144,11 @@ CHAT_TEMPLATE_OPERATION_COUNT_MAX: Final = 1 << 18
 CHAT_TEMPLATE_TEXT_SIZE_BYTES_MAX: Final = 1 << 24
 """Bytes of text that one rendering may touch: as much may be in memory at the end of it."""
 
-CHAT_TEMPLATE_OPERATIONS_PER_MESSAGE: Final = 1 << 9
-"""Operations more for each message. Published templates take from 20 to 250."""
+CHAT_TEMPLATE_OPERATIONS_PER_MESSAGE: Final = 1 << 8
+"""Operations more for each message. Published templates take from 20 to 150."""
 
 CHAT_TEMPLATE_TOUCHES_PER_BYTE: Final = 32
-"""Bytes of text more for each byte of the messages. Published templates touch it up to 16 times."""
+"""Bytes of text more for each byte of the messages. Published templates touch it up to 10 times."""
 
 CHAT_TEMPLATE_NODE_COUNT_MAX: Final = 1 << 13
 """Parts of a template's syntax. The longest published one has about 2,500."""

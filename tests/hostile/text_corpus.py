@@ -146,6 +146,37 @@ TEMPLATES: Final[dict[str, tuple[str, str]]] = {
         "{% for i in range(10 ** 6) %}{% if i > 10 ** 5 %}{% break %}{% endif %}{% endfor %}",
         _WORK,
     ),
+    "a loop with a long body": (
+        "{% for i in range(9999) %}" + "{% set a = i %}" * 2500 + "{% endfor %}",
+        _WORK,
+    ),
+    "a loop with a long condition": (
+        "{% for i in range(9999) if i and " + "not i and " * 2000 + " 0 %}{% endfor %}",
+        _SYNTAX,
+    ),
+    "a loop with many conditions": (
+        "{% for i in range(9999) if [" + "i," * 4000 + "] and 0 %}{% endfor %}",
+        _WORK,
+    ),
+    "a macro with a long body": (
+        "{% macro a() %}" + "{% set b = 1 %}" * 2500 + "{% endmacro %}" + _loop("a()"),
+        _WORK,
+    ),
+    "a macro with many arguments": (
+        "{% macro a("
+        + ",".join(f"b{i}=1" for i in range(2500))
+        + ") %}{% endmacro %}"
+        + _loop("a()"),
+        _WORK,
+    ),
+    "a caller with a long body": (
+        "{% macro a() %}{% for i in range(9999) %}{{ caller() }}{% endfor %}{% endmacro %}"
+        "{% call a() %}" + "{% set b = 1 %}" * 2500 + "{% endcall %}",
+        _WORK,
+    ),
+    "a chain of maps": ("{{ range(60000)" + " | map('int')" * 60 + " | list }}", _WORK),
+    "a chain of selections": ("{{ range(60000)" + " | select" * 60 + " | list }}", _WORK),
+    "a chain of reversals": ("{{ ('a' * 10 ** 6)" + " | reverse" * 90 + " }}", _WORK),
     "a loop over views": (
         "{% set v = {'a': [1] * 10 ** 5}.values() %}" + _loop("[2] in v"),
         _WORK,
@@ -184,6 +215,8 @@ TEMPLATES: Final[dict[str, tuple[str, str]]] = {
     "indented JSON": ("{{ ([[1]] * 10 ** 5) | tojson(indent=8) }}", _WORK),
     "a huge indent": ("{{ [1] | tojson(indent=10 ** 9) }}", _FAILED),
     "separators": ("{{ ([1] * 10 ** 4) | tojson(separators=('a' * 10 ** 5, 'b')) }}", _WORK),
+    "words": ("{{ ('a ' * 10 ** 6).split() }}", _WORK),
+    "lines": ("{{ ('a\\n' * 10 ** 6).splitlines() }}", _WORK),
     "JSON of a function": ("{{ range | tojson }}", _FAILED),
     "many long texts at once": (
         "{% set ns = namespace(s=[]) %}{% for i in range(99) %}"

@@ -15,8 +15,8 @@ def _names(listing: str) -> frozenset[str]:
 
 
 FILTERS_ALLOWED: Final = _names(
-    "abs capitalize count d default dictsort first float items last length lower map max min "
-    "reject rejectattr reverse select selectattr sort upper"
+    "abs capitalize count d default dictsort first float items last length lower max min "
+    "reverse sort upper"
 )
 """Filters that are Jinja's own; the sandbox adds its versions of others."""
 

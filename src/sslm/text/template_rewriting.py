@@ -12,6 +12,9 @@ from sslm.errors.text import TemplateFeatureError
 from sslm.text.template_allowlist import NODES_REFUSED
 from sslm.text.template_sandbox import INTEGER_BITS_MAX, BoundedSandbox, bits
 
+_PARTS_PER_OPERATION: Final = 16
+"""Parts of a template, such as names and constants, that run in the time of one operation."""
+
 _MEMBERSHIP: Final = frozenset({"in", "notin"})
 
 
@@ -66,8 +69,20 @@ def _rewrite_output(node: Any) -> nodes.Node:
 def _rewrite_for(node: Any) -> nodes.Node:
     if node.recursive:
         raise TemplateFeatureError("a recursive loop", node.lineno)
-    node.iter = _wrapped("counted", node.iter)
+    node.iter = _wrapped("counted", node.iter, _cost_of_running(node))
     return node  # type: ignore[no-any-return]
+
+
+def _rewrite_body(node: Any) -> nodes.Node:
+    spend = nodes.ExprStmt(_wrapped("spend", _cost_of_running(node)), lineno=node.lineno)
+    node.body.insert(0, spend)
+    return node  # type: ignore[no-any-return]
+
+
+def _cost_of_running(node: nodes.Node) -> nodes.Const:
+    """Return the operations of the parts of *node* that charge for nothing themselves."""
+    part_count = sum(1 for _ in node.find_all(nodes.Node))
+    return nodes.Const(1 + part_count // _PARTS_PER_OPERATION, lineno=node.lineno)
 
 
 def _rewrite_node(node: Any) -> nodes.Node:
@@ -105,6 +120,8 @@ def _rewrite_item(node: Any) -> nodes.Node:
 _REWRITES: Final[dict[type[nodes.Node], Callable[[Any], nodes.Node]]] = {
     nodes.Output: _rewrite_output,
     nodes.For: _rewrite_for,
+    nodes.Macro: _rewrite_body,
+    nodes.CallBlock: _rewrite_body,
     nodes.Filter: _rewrite_node,
     nodes.Test: _rewrite_node,
     nodes.Compare: _rewrite_compare,

@@ -8,7 +8,7 @@ charged (``template_allowance``). Nothing reads a clock or a random number.
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from types import CodeType
 from typing import Any, Final, TypeVar
 
@@ -17,7 +17,7 @@ from jinja2.filters import FILTERS
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
-from jinja2.utils import Namespace
+from jinja2.utils import Namespace, pass_context
 
 from sslm import limits
 from sslm.errors.text import ChatRefusedError, TemplateFailedError, TemplateWorkError
@@ -44,9 +44,15 @@ _COMPARING_ALL: Final = frozenset(
 """Methods that may compare each character of a text with each of their argument."""
 
 _ADDED_BY_REWRITING: Final = frozenset(
-    {"charged", "concatenate", "contained", "counted", "emit", "key"}
+    {"charged", "concatenate", "contained", "counted", "emit", "key", "spend"}
 )
 """Methods of the sandbox that charge for themselves."""
+
+_LAZY: Final = ("map", "reject", "rejectattr", "select", "selectattr")
+"""Filters that compute nothing until something asks for their items, however long the chain."""
+
+_SPACES: Final = "".join(filter(str.isspace, map(chr, range(1 << 16))))
+"""Where a text can be split without naming a separator."""
 
 _SCALARS: Final = (str, int, float, type(None))
 _PRINTABLE: Final = (*_SCALARS, Undefined)
@@ -87,6 +93,7 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
             "int": self._int,
             "join": self._join,
             "list": self._list,
+            **{name: self._eager(FILTERS[name]) for name in _LAZY},
             "replace": self._replace,
             "safe": self.emit,
             "string": self.emit,
@@ -135,12 +142,16 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
             self._allowance.charge_search(whole, part)
         return part in whole
 
-    def counted(self, values: Iterable[Any]) -> Any:
-        """Charge one operation for each of *values*, and return them."""
+    def counted(self, values: Iterable[Any], operations: int = 1) -> Any:
+        """Charge *operations* for each of *values*, and return them."""
         if not isinstance(values, Sized):
-            return self._list(values)
-        self._charge(1 + len(values))
+            values = self._list(values)
+        self._charge(operations * (1 + len(values)))
         return values
+
+    def spend(self, operations: int) -> None:
+        """Charge *operations*."""
+        self._charge(operations)
 
     def emit(self, value: object) -> str:
         """Return *value* as text, if its text says nothing about this process."""
@@ -218,6 +229,18 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         return
 
     # Filters and globals.
+
+    def _eager(self, lazy: Callable[..., Iterable[Any]]) -> Callable[..., Iterator[Any]]:
+        """Return a filter that computes all its items, and charges for them, before it returns."""
+
+        @pass_context
+        def eager(context: Context, values: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+            source = values if isinstance(values, Sized) else self._list(values)
+            self._charge_value(source)
+            # Still an iterator, as without this: it has no text, length or second turn.
+            return iter(self._list(lazy(context, source, *args, **kwargs)))
+
+        return eager
 
     def _int(self, value: Any, default: int = 0, base: int = 10) -> Any:
         return _measured(FILTERS["int"](value, default, base))
@@ -321,7 +344,8 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         elif name in _COMPARING_ALL and isinstance(part, str):
             self._charge_copy(owner, len(part))
         if name in _SPLITTING:
-            self._charge(owner.count(part) if isinstance(part, str) and part else len(owner))
+            places = (part,) if isinstance(part, str) and part else _SPACES
+            self._charge(sum(map(owner.count, places)))
 
     def _require_printable(self, value: object) -> None:
         # The text of a function or an iterator would hold its address. Size and nesting of

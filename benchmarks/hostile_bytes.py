@@ -1,0 +1,146 @@
+"""Small models with every byte cut off and changed, on their whole trip; prints who refused what.
+
+    python -m benchmarks.hostile_bytes [--step N] [--json]
+
+A GGUF file of each tokenizer kind is read with its configuration, tokenizer and weights, and some
+are converted; an artifact is read, written again, run and verified, also when all its hashes were
+computed anew and its golden runs recorded anew. Each case must end in a named error or in what the
+file says, within 64 MiB and a second of processor time. Exit 1 if one does not.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.gguf_files import gguf_bytes
+from tests.hostile.byte_sweep import (
+    MEMORY_GROWTH_BYTES_MAX,
+    SECONDS_MAX,
+    Case,
+    Sweep,
+    Trip,
+    cuts,
+    flips,
+    section_cuts,
+    sweep,
+)
+from tests.hostile.small_models import (
+    byte_level_metadata,
+    model_tensors,
+    runnable_artifact,
+    sentencepiece_metadata,
+    vocab_size_of,
+)
+from tests.hostile.trips import artifact_trip, conversion_trip, gguf_trip
+from tests.unit.artifact.tiny_artifact import reseal
+
+CONVERSION_STEP = 29
+"""Bytes from one converted case to the next: a conversion takes a tenth of a second."""
+_HEADER_SIZE_BYTES = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """One kind of change to one file."""
+
+    name: str
+    sound: bytes
+    cases: Iterable[Case]
+    trip: Trip
+
+
+def subjects(folder: Path, *, step: int) -> Iterator[Subject]:
+    """Every file with every kind of change."""
+    byte_level, sentencepiece = byte_level_metadata(), sentencepiece_metadata()
+    tensors = model_tensors(vocab_size_of(byte_level))
+    untied = model_tensors(vocab_size_of(sentencepiece), is_tied=False, has_factors=True)
+    for name, sound in (
+        ("GGUF, byte-level", gguf_bytes(byte_level, tensors)),
+        ("GGUF, SentencePiece", gguf_bytes(sentencepiece, untied)),
+    ):
+        trip = gguf_trip(sound, folder)
+        yield Subject(name=f"{name}, cut", sound=sound, cases=cuts(sound, step=step), trip=trip)
+        yield Subject(
+            name=f"{name}, flipped", sound=sound, cases=flips(sound, step=step), trip=trip
+        )
+        yield Subject(
+            name=f"{name}, flipped, converted",
+            sound=sound,
+            cases=flips(sound, step=CONVERSION_STEP * step),
+            trip=conversion_trip(folder),
+        )
+    artifact = runnable_artifact(folder)
+    trip = artifact_trip(artifact, folder)
+    for name, cases in (
+        ("artifact, cut", cuts(artifact, step=step)),
+        ("artifact, sections cut, sealed", section_cuts(artifact, step=step)),
+        ("artifact, flipped", flips(artifact, step=step)),
+        (
+            "artifact, flipped, sealed",
+            flips(artifact, step=step, first=_HEADER_SIZE_BYTES, seal=reseal),
+        ),
+    ):
+        yield Subject(name=name, sound=artifact, cases=cases, trip=trip)
+
+
+def print_sweep(name: str, found: Sweep) -> None:
+    """Print what became of one kind of change."""
+    refused = sum(found.refusals.values())
+    print(
+        f"\n{name}: {found.cases} cases, {refused} refused, {found.loaded} loaded, "
+        f"{len(found.failures)} failed; at most {found.growth_bytes / (1 << 20):.1f} MiB "
+        f"and {found.seconds:.2f} s a case"
+    )
+    for refusal, count in found.refusals.most_common():
+        print(f"{count:8}  {refusal.error:32} {refusal.validator}")
+    for failure in found.failures[:20]:
+        print(f"  failed: {failure}")
+
+
+def as_json(name: str, found: Sweep) -> dict[str, object]:
+    """Return what became of one kind of change as JSON values."""
+    return {
+        "change": name,
+        "cases": found.cases,
+        "loaded": found.loaded,
+        "refused": [
+            {"validator": one.validator, "error": one.error, "cases": count}
+            for one, count in found.refusals.most_common()
+        ],
+        "failures": found.failures,
+        "growth_bytes": found.growth_bytes,
+        "growth_bytes_max": MEMORY_GROWTH_BYTES_MAX,
+        "seconds": found.seconds,
+        "seconds_max": SECONDS_MAX,
+    }
+
+
+def main() -> int:
+    """Run every kind of change; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--step", type=int, default=1, help="bytes from one case to the next")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    arguments = parser.parse_args()
+    results: list[tuple[str, Sweep]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for subject in subjects(Path(folder), step=arguments.step):
+            found = sweep(subject.cases, subject.trip, sound=subject.sound)
+            results.append((subject.name, found))
+            if not arguments.json:
+                print_sweep(*results[-1])
+    total = Sweep()
+    for _, found in results:
+        total.add(found)
+    if arguments.json:
+        print(json.dumps([as_json(name, found) for name, found in results], indent=1))
+    else:
+        print_sweep("all", total)
+    return 1 if total.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+"""Runs a reader over many spoiled files, each within bounds of memory and time, and counts.
+
+The cases run in child processes: one that dies, hangs or asks for too much memory is one failure
+with the case that caused it, and not the end of the sweep.
+"""
+
+import mmap
+import os
+import pickle
+import resource
+import signal
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+
+from sslm.errors.base import SslmError
+from tests.unit.artifact.tiny_artifact import sections_of, with_section
+
+MEMORY_GROWTH_BYTES_MAX = 64 << 20
+SECONDS_MAX = 1.0
+MASKS = (0x01, 0x80, 0xFF)
+"""What a byte is XORed with: its lowest bit, its highest, all of them."""
+
+_BATCH_CASES = 500
+_HANG_SECONDS = 120
+_PACKAGE = f"{os.sep}sslm{os.sep}"
+_SHARED_READER = "bounded_reader.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A spoiled file: its name for the report, and how to make it."""
+
+    name: str
+    offset: int
+    content: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A named error, with the function of the package that raised it."""
+
+    validator: str
+    error: str
+
+
+Trip = Callable[[bytes, int], str | None]
+"""Reads a file whose byte at an offset was changed as far as it goes.
+
+Returns None if all that it finds is right, else what is wrong; raises whatever the package raises.
+"""
+
+
+@dataclass(slots=True)
+class Sweep:
+    """What became of the cases.
+
+    Args:
+        cases: How many there were.
+        loaded: How many were read to the end, and faithfully.
+        refusals: How many each validator refused, by error.
+        failures: Everything else, in words, with the case.
+        growth_bytes: Most memory that a case added to what the process had.
+        seconds: Most processor time of a case.
+    """
+
+    cases: int = 0
+    loaded: int = 0
+    refusals: Counter[Refusal] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    growth_bytes: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: "Sweep") -> None:
+        """Count another sweep in."""
+        self.cases += other.cases
+        self.loaded += other.loaded
+        self.refusals += other.refusals
+        self.failures += other.failures
+        self.growth_bytes = max(self.growth_bytes, other.growth_bytes)
+        self.seconds = max(self.seconds, other.seconds)
+
+
+def cuts(sound: bytes, *, step: int = 1) -> Iterator[Case]:
+    """Every beginning of a file that is not all of it."""
+    for size in range(0, len(sound), step):
+        yield Case(f"cut to {size} bytes", size, partial(sound.__getitem__, slice(size)))
+
+
+def section_cuts(sound: bytes, *, step: int = 1) -> Iterator[Case]:
+    """Every beginning of every section, with the file laid out and sealed anew around it."""
+    for kind, content in sections_of(sound).items():
+        for size in range(0, len(content), step):
+            spoiled = partial(with_section, sound, kind, content[:size])
+            yield Case(f"{kind.name} cut to {size} bytes", len(sound), spoiled)
+
+
+def flips(
+    sound: bytes,
+    *,
+    step: int = 1,
+    first: int = 0,
+    seal: Callable[[bytes], bytes] = lambda content: content,
+) -> Iterator[Case]:
+    """Every byte changed by every mask; with a step, some bytes by one mask each.
+
+    *seal* does to the file what an attacker would do afterwards.
+    """
+    for offset in range(first, len(sound), step):
+        masks = MASKS if step == 1 else (MASKS[offset // step % len(MASKS)],)
+        for mask in masks:
+            content = partial(_flipped, sound, offset, mask, seal)
+            yield Case(f"byte {offset} ^ {mask:#04x}", offset, content)
+
+
+def _flipped(sound: bytes, offset: int, mask: int, seal: Callable[[bytes], bytes]) -> bytes:
+    changed = bytearray(sound)
+    changed[offset] ^= mask
+    return seal(bytes(changed))
+
+
+def sweep(cases: Iterable[Case], trip: Trip, *, sound: bytes) -> Sweep:
+    """Take every case on its trip.
+
+    *sound* goes first, here, so that what is imported on the way is not counted as growth.
+    """
+    problem = trip(sound, -1)
+    assert problem is None, problem
+    total = Sweep()
+    left = iter(cases)
+    while batch := list(islice(left, _BATCH_CASES)):
+        start = 0
+        while start < len(batch):
+            found = _in_child(batch[start:], trip)
+            total.add(found)
+            start += found.cases
+    return total
+
+
+def _in_child(cases: Sequence[Case], trip: Trip) -> Sweep:
+    """Run cases in a child until they are done or it dies; the case it died of is the last."""
+    progress = mmap.mmap(-1, 8)
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read_end)
+            found = _run_all(cases, trip, progress)
+            with os.fdopen(write_end, "wb") as pipe:
+                pickle.dump(found, pipe)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        answer = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status == 0:
+        found = pickle.loads(answer)
+        assert isinstance(found, Sweep)
+        return found
+    done = struct.unpack("<q", progress[:])[0]
+    how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    lost = f"{cases[done].name}: the process died ({how})"
+    # What the child had counted before is lost with it; its cases are run again.
+    found = _in_child(cases[:done], trip) if done else Sweep()
+    found.add(Sweep(cases=1, failures=[lost]))
+    return found
+
+
+def _run_all(cases: Sequence[Case], trip: Trip, progress: mmap.mmap) -> Sweep:
+    status = _status_bytes()
+    limit = status["VmSize"] + MEMORY_GROWTH_BYTES_MAX
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    found = Sweep()
+    for index, case in enumerate(cases):
+        progress[:] = struct.pack("<q", index)
+        signal.alarm(_HANG_SECONDS)
+        _run(case, trip, found)
+    return found
+
+
+def _run(case: Case, trip: Trip, found: Sweep) -> None:
+    content = case.content()
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _status_bytes()["VmRSS"]
+    start = time.process_time()
+    try:
+        problem = trip(content, case.offset)
+    except SslmError as error:
+        found.refusals[_refusal(error)] += 1
+    except Exception as error:
+        found.failures.append(f"{case.name}: {type(error).__name__}: {error}"[:300])
+    else:
+        if problem is None:
+            found.loaded += 1
+        else:
+            found.failures.append(f"{case.name}: {problem}"[:300])
+    seconds = time.process_time() - start
+    growth = _status_bytes()["VmHWM"] - before
+    if seconds > SECONDS_MAX:
+        found.failures.append(f"{case.name}: took {seconds:.2f} s")
+    if growth > MEMORY_GROWTH_BYTES_MAX:
+        found.failures.append(f"{case.name}: took {growth} bytes")
+    found.cases += 1
+    found.seconds = max(found.seconds, seconds)
+    found.growth_bytes = max(found.growth_bytes, growth)
+
+
+def _status_bytes() -> dict[str, int]:
+    """Sizes of this process, by the names of proc(5)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    rows = [line.split() for line in lines if line.startswith("Vm")]
+    return {row[0].rstrip(":"): int(row[1]) << 10 for row in rows}
+
+
+def _refusal(error: SslmError) -> Refusal:
+    return Refusal(_raiser(error.__traceback__), type(error).__name__)
+
+
+def _raiser(trace: TracebackType | None) -> str:
+    """Name the innermost function of the package that an error passed through.
+
+    The reader that all others read with is passed over: what matters is what was being read.
+    """
+    where = "?"
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if _PACKAGE in code.co_filename and not code.co_filename.endswith(_SHARED_READER):
+            module = code.co_filename.rpartition(_PACKAGE)[2].removesuffix(".py")
+            where = f"{module.replace(os.sep, '.')}:{code.co_qualname}"
+        trace = trace.tb_next
+    return where

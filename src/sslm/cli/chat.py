@@ -33,7 +33,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import complain, note, shown
-from sslm.cli.text_input import decode_text
+from sslm.cli.text_input import argument_text, decode_text
 from sslm.errors.base import SslmError
 from sslm.errors.text import TextTooLongError
 
@@ -62,7 +62,10 @@ def chat_command(
     *,
     model: ModelOption = DEFAULT_MODEL,
     system: Annotated[
-        str | None, typer.Option("--system", metavar="TEXT", help="What the system says first.")
+        str | None,
+        typer.Option(
+            "--system", parser=argument_text, metavar="TEXT", help="What the system says first."
+        ),
     ] = None,
     date: Annotated[
         datetime.datetime | None,

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sslm.cli.answers import note_digest, read_answer
-from sslm.cli.output import note, print_answer, print_text, shown
+from sslm.cli.output import note, print_text, shown
+from sslm.errors.base import SslmError
 from sslm.errors.commands import SavedFileExistsError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Conversation:
     def _show_answer(self, messages: "list[Message]", pieces: list[str]) -> bool:
         def show(text: str) -> None:
             pieces.append(text)
-            print_answer(text)
+            print_text(text)
 
         try:
             completion = read_answer(
@@ -82,6 +83,10 @@ class Conversation:
         except KeyboardInterrupt:
             print_text("\n")
             return False
+        except SslmError:
+            if pieces:
+                print_text("\n")
+            raise
         print_text("\n")
         note_digest(completion)
         return True

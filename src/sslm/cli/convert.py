@@ -3,7 +3,7 @@
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,10 +12,12 @@ from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError
 
+_EPILOG: Final = "Example: sslm convert model.gguf -o model.sslm"
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("convert")(convert)
+    app.command("convert", epilog=_EPILOG)(convert)
 
 
 def convert(

@@ -31,9 +31,12 @@ DEPENDENCIES: Final = (
 Facts = dict[str, object]
 
 
+_EPILOG: Final = "Example: sslm doctor --json"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("doctor")(doctor)
+    app.command("doctor", epilog=_EPILOG)(doctor)
 
 
 def doctor(*, cache_dir: CacheDirOption = None, as_json: JsonOption = False) -> int:

@@ -3,7 +3,7 @@
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -46,9 +46,14 @@ LimitTokensOption = Annotated[
 ]
 
 
+_EPILOG: Final = (
+    "Example: sslm eval model.sslm --source model.gguf --text book.txt --limit-tokens 4096"
+)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("eval")(evaluate)
+    app.command("eval", epilog=_EPILOG)(evaluate)
 
 
 def evaluate(

@@ -29,8 +29,8 @@ from sslm.cli.options import (
     TierOption,
     open_model,
 )
-from sslm.cli.output import note, print_answer, print_json, print_text
-from sslm.cli.text_input import decode_text, read_bounded
+from sslm.cli.output import note, print_json, print_text
+from sslm.cli.text_input import argument_text, decode_text, read_bounded
 
 _STDIN: Final = "-"
 _EPILOG: Final = 'Example: sslm generate "The capital of France is" --max-tokens 32 --stop "."'
@@ -49,7 +49,13 @@ def register(app: typer.Typer) -> None:
 def generate_command(
     *,
     prompt: Annotated[
-        str, typer.Argument(help="The text to continue, or '-' for stdin.", show_default=False)
+        str,
+        typer.Argument(
+            parser=argument_text,
+            metavar="PROMPT",
+            help="The text to continue, or '-' for stdin.",
+            show_default=False,
+        ),
     ],
     model: ModelOption = DEFAULT_MODEL,
     backend: BackendOption = DEFAULT_BACKEND,
@@ -89,7 +95,7 @@ def generate_command(
                 deadline_s=deadline_s,
                 on_progress=on_progress,
             ),
-            on_text=_keep_silent if json else print_answer,
+            on_text=_keep_silent if json else print_text,
             no_progress=no_progress,
         )
         if json:

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 _GGUF_MAGIC: Final = b"GGUF"
 
 
+_EPILOG: Final = "Example: sslm inspect model.gguf"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("inspect")(inspect)
+    app.command("inspect", epilog=_EPILOG)(inspect)
 
 
 def inspect(

@@ -17,7 +17,11 @@ QuietOption = Annotated[
 VerboseOption = Annotated[
     int,
     typer.Option(
-        "--verbose", "-v", count=True, help="Say on stderr what is done; -vv says it in detail."
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        help="Say on stderr what is done; -vv says it in detail.",
     ),
 ]
 _LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)

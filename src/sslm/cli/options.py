@@ -10,6 +10,7 @@ import typer
 from sslm import limits
 from sslm.cli.cores import physical_cores
 from sslm.cli.output import note, progress, shown
+from sslm.cli.text_input import argument_text
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
@@ -151,7 +152,12 @@ DeadlineOption = Annotated[
 ]
 StopOption = Annotated[
     list[str] | None,
-    typer.Option("--stop", metavar="TEXT", help="End the answer before this text; repeatable."),
+    typer.Option(
+        "--stop",
+        parser=argument_text,
+        metavar="TEXT",
+        help="End the answer before this text; repeatable.",
+    ),
 ]
 Sha256Option = Annotated[
     str | None,

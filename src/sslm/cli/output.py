@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ _LINE_NS: Final = 10_000_000_000
 """Where stderr is no terminal: between two lines about one piece of work."""
 _DUMB_TERMINALS: Final = frozenset({"dumb", "unknown"})
 
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+_JSON_CONTROL: Final = re.compile(r"[\x7f-\x9f]")
 _LOGGER: Final = logging.getLogger("sslm.cli")
 _is_quiet: Final = ContextVar("is_quiet", default=False)
 
@@ -27,19 +30,16 @@ Report = Callable[[str, int, int], None]
 
 def print_json(facts: Mapping[str, object]) -> None:
     """Write one JSON object and a newline to stdout."""
-    sys.stdout.write(json.dumps(facts, ensure_ascii=False) + "\n")
+    text = json.dumps(facts, ensure_ascii=False)
+    # JSON escapes the other control characters itself.
+    sys.stdout.write(_JSON_CONTROL.sub(lambda one: f"\\u{ord(one[0]):04x}", text) + "\n")
     sys.stdout.flush()
 
 
 def print_text(text: str) -> None:
-    """Write text to stdout as it is, at once."""
-    sys.stdout.write(text)
+    """Write text to stdout at once: as it is, but so that it cannot steer a terminal."""
+    sys.stdout.write(_harmless(text) if sys.stdout.isatty() else text)
     sys.stdout.flush()
-
-
-def print_answer(text: str) -> None:
-    """Write a model's words to stdout: as they are, but so that they cannot steer a terminal."""
-    print_text(_harmless(text) if sys.stdout.isatty() else text)
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def note(text: str) -> None:
 def complain(text: str) -> None:
     """Write a line to stderr; an answer is no worse if nobody can read it."""
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(_harmless(text) + "\n")
         sys.stderr.flush()
     except OSError:
         # What could not be written is kept, and would fail again at the end of the process.
@@ -76,16 +76,7 @@ def shown(text: str) -> str:
 
 def _harmless(text: str) -> str:
     """Return text with its control characters, other than tabs and line ends, as escapes."""
-    safe = "".join(one for one in text if one in "\t\r\n" or not _is_control(one))
-    if safe == text:
-        return text
-    return "".join(
-        repr(one)[1:-1] if one not in "\t\r\n" and _is_control(one) else one for one in text
-    )
-
-
-def _is_control(one: str) -> bool:
-    return one < " " or "\x7f" <= one <= "\x9f"
+    return _CONTROL.sub(lambda one: repr(one[0])[1:-1], text)
 
 
 def use_utf8() -> None:

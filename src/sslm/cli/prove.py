@@ -16,6 +16,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import print_json, print_table, print_text, progress
+from sslm.cli.text_input import argument_text
 
 if TYPE_CHECKING:
     from sslm.engine.prove import ProofReport, Way
@@ -37,7 +38,15 @@ def register(app: typer.Typer) -> None:
 
 def prove_command(
     *,
-    prompt: Annotated[str, typer.Argument(help="The text to continue.", show_default=False)],
+    prompt: Annotated[
+        str,
+        typer.Argument(
+            parser=argument_text,
+            metavar="PROMPT",
+            help="The text to continue.",
+            show_default=False,
+        ),
+    ],
     model: ModelOption = DEFAULT_MODEL,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", metavar="N", help="Tokens of the answer.")

@@ -1,5 +1,6 @@
 """Text that commands read from files or stdin, within a bound."""
 
+import os
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -25,6 +26,18 @@ def read_text_file(path: Path) -> str:
     except OSError as error:
         raise UnreadableFileError(name, error.strerror or str(error)) from error
     return decode_text(name, data)
+
+
+def argument_text(argument: str) -> str:
+    """Return a word of the command line as the text it is in UTF-8, whatever the locale.
+
+    What is no UTF-8 stays apart from any text, and is refused by name when it is used.
+    """
+    try:
+        data = os.fsencode(argument)
+    except UnicodeEncodeError:
+        return argument
+    return data.decode("utf-8", "surrogateescape")
 
 
 def read_bounded(name: str, file: BinaryIO) -> bytes:

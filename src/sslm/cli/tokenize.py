@@ -1,7 +1,7 @@
 """``sslm tokenize``: text to token ids, or back."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,7 +15,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import print_json, print_text
-from sslm.cli.text_input import decode_text, read_bounded
+from sslm.cli.text_input import argument_text, decode_text, read_bounded
 
 if TYPE_CHECKING:
     from sslm.text.tokenizer import Tokenizer
@@ -23,16 +23,23 @@ if TYPE_CHECKING:
 _STDIN = "-"
 
 
+_EPILOG: Final = "Example: sslm tokenize 'Hello world'; or: sslm tokenize --decode 19556 905"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("tokenize")(tokenize)
+    app.command("tokenize", epilog=_EPILOG)(tokenize)
 
 
 def tokenize(
     *,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="TEXT", help="The text, or '-' for stdin; with --decode, ids."),
+        typer.Argument(
+            parser=argument_text,
+            metavar="TEXT",
+            help="The text, or '-' for stdin; with --decode, ids.",
+        ),
     ],
     decode: Annotated[
         bool, typer.Option("--decode", help="Turn token ids, given as TEXT, into their text.")

@@ -1,7 +1,7 @@
 """``sslm verify``: does this machine compute this file right?"""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -35,9 +35,12 @@ ModelArgument = Annotated[
 ]
 
 
+_EPILOG: Final = "Example: sslm verify model.sslm --sha256 HEX"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("verify")(verify)
+    app.command("verify", epilog=_EPILOG)(verify)
 
 
 def verify(

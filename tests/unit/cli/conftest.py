@@ -4,8 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.converted import stories_artifact
+from tests.converted import stories_artifact, talking_artifact
 from tests.unit.cli.commands import Commands
+
+
+@pytest.fixture(scope="module")
+def talker() -> Path:
+    """The small model, with a chat template."""
+    return talking_artifact()
 
 
 @pytest.fixture

@@ -11,17 +11,10 @@ from pathlib import Path
 import pytest
 
 from sslm.cli.app import run
-from sslm.cli.output import print_answer
+from sslm.cli.output import print_text
 from sslm.engine.model import Model
 from sslm.text.message import Message
-from tests.converted import talking_artifact
 from tests.unit.cli.commands import Commands
-
-
-@pytest.fixture(scope="module")
-def talker() -> Path:
-    """The small model, with a chat template."""
-    return talking_artifact()
 
 
 @cache
@@ -93,6 +86,34 @@ def test_undo_edit_save_and_quit(
         assert messages[-1] == ("assistant", model.chat(earlier, max_tokens=8).text)
 
 
+def test_save_replaces_a_file_only_if_it_is_told_to(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved.json"
+    saved.write_text("precious")
+    _pipe(monkeypatch, f"/save {saved}\n")
+    assert sslm_command.text("chat", "-m", talker, code=4) == ""
+    assert saved.read_text() == "precious"
+    _person(monkeypatch, f"/save {saved}", f"/save! {saved}", EOFError)
+    sslm_command.text("chat", "-m", talker)
+    assert json.loads(saved.read_text(encoding="utf-8"))["messages"] == []
+
+
+def test_an_answer_may_take_only_so_long(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pipe(monkeypatch, "Hello\n")
+    assert sslm_command.text("chat", "-m", talker, "--deadline-s", "0", code=5) == ""
+
+
+def test_a_person_who_types_no_text_is_told_so(
+    talker: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _person(monkeypatch, "caf\udce9", EOFError)
+    assert run(["chat", "-m", str(talker)]) == 0
+    assert "surrogate" in capsys.readouterr().err
+
+
 def test_the_digest_of_every_answer_goes_to_stderr(
     talker: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,12 +154,12 @@ def _interrupt_after(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
     shown: list[str] = []
 
     def show(text: str) -> None:
-        print_answer(text)
+        print_text(text)
         shown.append(text)
         if len(shown) == pieces:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("sslm.cli.conversation.print_answer", show)
+    monkeypatch.setattr("sslm.cli.conversation.print_text", show)
 
 
 def test_ctrl_c_keeps_what_was_shown(

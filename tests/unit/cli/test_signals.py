@@ -12,6 +12,7 @@ from benchmarks.interrupts import cases, sweep
 
 from tests.converted import STORIES_SOURCE, stories_artifact
 from tests.signalled import SCRIPT, Case, complaints, run
+from tests.unit.cli.terminal import in_terminal
 
 FAKE_PIP = """
 import os, time
@@ -114,3 +115,12 @@ except KeyboardInterrupt:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_ctrl_c_in_a_terminal_does_not_end_a_chat(talker: Path) -> None:
+    code, shown = in_terminal(
+        *("chat", "-m", talker), steps=[("> ", b"\x03"), ("ends the conversation", b"\x04")]
+    )
+    assert code == 0, shown
+    assert "Traceback" not in shown
+    assert "interrupted" not in shown

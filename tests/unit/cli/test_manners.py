@@ -1,0 +1,263 @@
+"""How much commands say, and where: options, terminals, settings of the environment."""
+
+import io
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from sslm.cli.app import app, run
+from sslm.cli.options import _BACKENDS, size_bytes
+from sslm.cli.output import print_json, print_text, progress, quiet
+from sslm.engine.runner import BACKENDS
+from tests.unit.cli.commands import Commands
+from tests.unit.cli.terminal import in_terminal
+
+PROMPT = "Once upon a time"
+COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_tells_the_common_options_and_has_an_example(
+    sslm_command: Commands, command: str
+) -> None:
+    text = sslm_command.text(command, "--help")
+    assert "-q, --quiet" in text
+    assert "-v, --verbose" in text
+    assert f"Example: sslm {command}" in text
+    assert sslm_command.text("help", command) == text
+
+
+def test_help_is_also_a_command(sslm_command: Commands) -> None:
+    assert sslm_command.text("help") == sslm_command.text("--help")
+
+
+def test_quiet_leaves_errors_only(stories: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", PROMPT, "-m", str(stories), "--max-tokens", "3"]
+    assert run([*arguments, "-q"]) == 0
+    assert capsys.readouterr() == (", there was", "")
+    assert run([*arguments, "-q", "--max-tokens", "0"]) == 4
+    assert capsys.readouterr().err.startswith("error: max_tokens")
+    assert run([*arguments, "-q", "-v"]) == 2
+
+
+def test_verbose_says_what_is_done(stories: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", PROMPT, "-m", str(stories), "--max-tokens", "3"]
+    assert run([*arguments, "-v"]) == 0
+    out, error = capsys.readouterr()
+    assert out == ", there was"
+    assert f"INFO: opened {stories}" in error
+    assert "DEBUG" not in error
+    assert run([*arguments, "-vv"]) == 0
+    assert "DEBUG: " in capsys.readouterr().err
+    assert run(arguments) == 0
+    assert "INFO" not in capsys.readouterr().err
+
+
+def test_work_of_less_than_a_second_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(is_shown=True) as report:
+        report("hash", 1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def _later(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    """Let the clock show these times, one after the other, and then the last one."""
+    times = [int(second * 1_000_000_000) for second in seconds]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: times.pop(0) if len(times) > 1 else times[0])
+
+
+def test_without_a_terminal_there_is_a_line_every_ten_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _later(monkeypatch, 0, 0.5, 1.5, 2, 11, 11.6, 12)
+    with progress(is_shown=True) as report:
+        for done, what in enumerate(["hash"] * 5 + ["copy"]):
+            report(what, done, 8)
+    assert capsys.readouterr().err == "hash: 12 %\nhash: 50 %\ncopy: 62 %\n"
+
+
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_progress_can_be_switched_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_quiet: bool
+) -> None:
+    _later(monkeypatch, 0, 60)
+    if is_quiet:
+        with quiet(), progress(is_shown=True) as report:
+            report("hash", 1, 2)
+    else:
+        with progress(is_shown=False) as report:
+            report("hash", 1, 2)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "has_bar", "has_colour"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, False, False),
+    ],
+)
+def test_a_terminal_gets_a_bar(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], has_bar: bool, has_colour: bool
+) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    _later(monkeypatch, 0, 0, 0, 2, 3)
+    with progress(is_shown=True) as report:
+        report("[red]hash", 1, 2)
+        report("[red]hash", 1, 2)
+        report("[red]hash", 2, 2)
+    shown = screen.getvalue()
+    assert ("━" in shown) == has_bar
+    assert ("\x1b[38" in shown or "\x1b[3" in shown.replace("\x1b[?25", "")) == has_colour
+    assert "[red]hash" in shown
+
+
+def test_a_full_terminal_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Screen):
+        def write(self, text: str) -> int:
+            raise OSError(5, "gone")
+
+    monkeypatch.setattr(sys, "stderr", Broken())
+    _later(monkeypatch, 0, 2)
+    with progress(is_shown=True) as report:
+        report("hash", 1, 2)
+
+
+def test_a_model_cannot_steer_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "a\tb\r\nc\x1b[2J\x9b\rd\x07"
+    print_text(hostile)
+    assert capsys.readouterr().out == hostile
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    print_text(hostile)
+    assert screen.getvalue() == "a\tb\r\nc\\x1b[2J\\x9b\\rd\\x07"
+
+
+def test_json_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"text": "\x1b\x7f\x9bé"})
+    assert capsys.readouterr().out == '{"text": "\\u001b\\u007f\\u009bé"}\n'
+
+
+def test_in_a_terminal_the_answer_ends_its_line(stories: Path) -> None:
+    arguments = ("generate", "-", "-m", stories, "--max-tokens", "3", "-q")
+    code, shown = in_terminal(*arguments, typed=PROMPT.encode() + b"\x04\x04")
+    assert code == 0
+    # The terminal shows what is typed; quiet leaves the question out.
+    assert shown.replace("\r\n", "\n").endswith(", there was\n")
+    code, shown = in_terminal(*arguments[:-1], typed=PROMPT.encode() + b"\x04\x04")
+    assert "type the prompt; Ctrl-D" in shown
+
+
+def test_a_table_in_a_terminal_is_plain_text(tmp_path: Path) -> None:
+    code, shown = in_terminal("list", "--cache-dir", tmp_path, SSLM_OFFLINE="1")
+    assert code == 0
+    assert "\x1b" not in shown
+    assert "not fetched yet" in shown
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [
+        ("0", 0),
+        ("1000", 1000),
+        ("500k", 500_000),
+        ("2M", 2_000_000),
+        ("1G", 10**9),
+        ("1GB", 10**9),
+        ("512MiB", 512 << 20),
+        ("3gib", 3 << 30),
+        ("1Ti", 1 << 40),
+    ],
+)
+def test_a_size_may_have_a_unit(size: str, count: int) -> None:
+    assert size_bytes(size) == count
+
+
+@pytest.mark.parametrize("size", ["", "G", "1.5G", "-1", "1E9", "1 G", "1PB", "٣", "9" * 20])
+def test_a_size_that_is_none_is_refused(size: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        size_bytes(size)
+
+
+def test_backends_are_those_of_the_engine() -> None:
+    assert ("auto", *sorted(BACKENDS)) == _BACKENDS
+
+
+SETTINGS = {
+    "SSLM_BACKEND": ("reference", "abacus"),
+    "SSLM_TIER": ("scalar", "mmx"),
+    "SSLM_THREADS": ("1", "many"),
+    "SSLM_OFFLINE": ("1", "maybe"),
+    "HF_HUB_OFFLINE": ("ON", "maybe"),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_of_the_environment_is_obeyed_or_refused_by_name(
+    sslm_command: Commands,
+    stories: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    monkeypatch.delenv("SSLM_OFFLINE")
+    arguments = ("generate", PROMPT, "-m", stories, "--max-tokens", "1")
+    plain = sslm_command.json(*arguments)
+    good, bad = SETTINGS[name]
+    monkeypatch.setenv(name, good)
+    facts = sslm_command.json(*arguments)
+    fact = name.removeprefix("SSLM_").lower()
+    if fact in facts:
+        assert str(facts[fact]) == good
+    else:
+        error = sslm_command.error("verify", "smollm2-135m", code=6)
+        assert error == "OfflineError"
+    monkeypatch.setenv(name, "")
+    empty = sslm_command.json(*arguments)
+    assert (empty["backend"], empty["tier"], empty["threads"]) == (
+        plain["backend"],
+        plain["tier"],
+        plain["threads"],
+    )
+    monkeypatch.setenv(name, bad)
+    assert run([str(argument) for argument in arguments]) == 2
+    error = capsys.readouterr().err
+    assert name in error
+    assert repr(bad) in error
+
+
+def test_a_model_of_the_environment_that_nobody_knows_is_named(
+    sslm_command: Commands, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SSLM_MODEL", "nobody")
+    assert run(["verify"]) == 4
+    assert "SSLM_MODEL names the model nobody" in capsys.readouterr().err
+
+
+def test_the_cache_of_the_environment_counts_unless_it_is_empty(
+    sslm_command: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSLM_CACHE_DIR", str(tmp_path / "there"))
+    assert sslm_command.json("list")["cache_dir"] == str(tmp_path / "there")
+    assert sslm_command.json("list", "--cache-dir", tmp_path)["cache_dir"] == str(tmp_path)
+    monkeypatch.setenv("SSLM_CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    assert sslm_command.json("list")["cache_dir"] == str(tmp_path / "home" / "sslm")

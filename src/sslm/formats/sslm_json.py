@@ -19,6 +19,9 @@ from sslm.limits import SSLM_JSON_DIGITS_MAX, SSLM_JSON_NESTING_MAX
 JsonValue = None | bool | int | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 Item = TypeVar("Item")
 
+_SHOWN_CHARS: Final = 80
+"""Of a key in a message, which may be as long as its section."""
+
 _TOO_DEEP: Final = "it nests too deep"
 _TYPE_NAMES: Final = {
     bool: "a boolean",
@@ -157,7 +160,7 @@ class JsonFields:
     def finish(self) -> None:
         """Raise JsonUnknownKeyError if a field was not taken."""
         for key in self._left:
-            raise JsonUnknownKeyError(self.place, key)
+            raise JsonUnknownKeyError(self.place, key[:_SHOWN_CHARS])
 
 
 def integer(place: str, value: JsonValue, *, at_least: int, at_most: int) -> int:

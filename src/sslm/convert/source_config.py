@@ -1,0 +1,175 @@
+"""The configuration of a model in a GGUF file; what llama.cpp computes for it is what it means."""
+
+from fractions import Fraction
+from typing import Final
+
+from sslm import limits
+from sslm.convert.architectures import ArchitectureNames
+from sslm.errors.gguf import GgufWrongValueTypeError
+from sslm.errors.model import (
+    MixtureOfExpertsError,
+    UnsupportedHyperparameterError,
+    UnsupportedRopeScalingError,
+)
+from sslm.formats.bounded_reader import U32_MAX
+from sslm.formats.gguf import GgufFile
+from sslm.formats.gguf_metadata import GgufMetadata, MetadataArray
+from sslm.formats.gguf_types import ValueType
+from sslm.model.config import ModelConfig, RopeScaling, RopeScalingKind
+
+_TOKENS_KEY: Final = "tokenizer.ggml.tokens"
+_COUNT_TYPES: Final = (ValueType.UINT32, ValueType.INT32)
+_F32_MAX: Final = float.fromhex("0x1.fffffep+127")
+_CAUSAL_KEY: Final = "attention.causal"
+_ROTATION_PREFIX: Final = "prism.hadamard."
+_NEUTRAL_NUMBERS: Final[dict[str, tuple[float, ...]]] = {
+    "attention.clamp_kqv": (0.0,),
+    "attention.max_alibi_bias": (0.0,),
+    "attention.scale": (0.0,),
+    "embedding_scale": (0.0, 1.0),
+    "logit_scale": (0.0, 1.0),
+    "residual_scale": (0.0, 1.0),
+    "rope.scaling.attn_factor": (0.0, 1.0),
+}
+"""Optional numbers that name a variant of the computation, and the values that leave it out."""
+
+
+def config_from_gguf(file: GgufFile, names: ArchitectureNames) -> ModelConfig:
+    """Return the configuration that a file of one architecture states.
+
+    Raises:
+        MixtureOfExpertsError: If the model has experts.
+        UnsupportedHyperparameterError: If a key asks for a variant that is not computed.
+        UnsupportedRopeScalingError: If positions are stretched in a way that is not computed.
+        ArtifactError: Of another class, if a key is missing, mistyped or out of bounds.
+    """
+    return _Keys(file, names).config()
+
+
+class _Keys:
+    """The metadata of one file, read under the names of its architecture."""
+
+    def __init__(self, file: GgufFile, names: ArchitectureNames) -> None:
+        self._metadata: GgufMetadata = file.metadata
+        self._tensor_names = frozenset(file.tensors)
+        self._names = names
+        self._prefix = names.architecture
+
+    def config(self) -> ModelConfig:
+        """Build the configuration, whose own bounds check every size."""
+        self._refuse_variants()
+        hidden_size = self._u32("embedding_length")
+        heads = self._head_count("attention.head_count")
+        head_dim = self._head_dim(hidden_size, heads)
+        return ModelConfig(
+            architecture=self._names.architecture,
+            vocab_size=len(
+                self._metadata.strings(_TOKENS_KEY, at_most=limits.GGUF_ARRAY_COUNT_MAX)
+            ),
+            hidden_size=hidden_size,
+            intermediate_size=self._u32("feed_forward_length"),
+            num_hidden_layers=self._u32("block_count"),
+            num_attention_heads=heads,
+            num_key_value_heads=self._head_count("attention.head_count_kv", default=heads),
+            head_dim=head_dim,
+            rotary_dim=self._u32_or("rope.dimension_count", head_dim),
+            rope_theta=self._number("rope.freq_base", default=10000.0),
+            rope_scaling=self._rope_scaling(),
+            rope_pairing=self._names.rope_pairing,
+            rms_norm_eps=self._number("attention.layer_norm_rms_epsilon"),
+            max_position_embeddings=self._u32("context_length"),
+            tie_word_embeddings=self._names.gguf_name("lm_head") not in self._tensor_names,
+            has_qkv_bias=self._has_bias("q_proj", "k_proj", "v_proj"),
+            has_o_bias=self._has_bias("o_proj"),
+            has_mlp_bias=self._has_bias("gate_proj", "up_proj", "down_proj"),
+        )
+
+    def _refuse_variants(self) -> None:
+        experts = self._u32_or("expert_count", 0)
+        if experts:
+            raise MixtureOfExpertsError(experts)
+        for key in self._metadata:
+            if key.startswith(_ROTATION_PREFIX):
+                expected = "weights that need their inputs rotated are not supported"
+                raise UnsupportedHyperparameterError(key, "present", expected)
+        if not self._metadata.boolean_or(self._key(_CAUSAL_KEY), default=True):
+            raise UnsupportedHyperparameterError(self._key(_CAUSAL_KEY), "False", "supported: True")
+        for suffix, neutral in _NEUTRAL_NUMBERS.items():
+            key = self._key(suffix)
+            found = self._metadata.f32_or(key, neutral[-1], at_least=-_F32_MAX, at_most=_F32_MAX)
+            if found not in neutral:
+                raise UnsupportedHyperparameterError(key, str(found), f"supported: {neutral[-1]}")
+        window, context = self._u32_or("attention.sliding_window", 0), self._u32("context_length")
+        if 0 < window < context:
+            key = self._key("attention.sliding_window")
+            expected = f"a window shorter than the context of {context} tokens is not supported"
+            raise UnsupportedHyperparameterError(key, str(window), expected)
+
+    def _head_count(self, suffix: str, *, default: int | None = None) -> int:
+        """Return a count that is given once, or for every layer and then always the same."""
+        key = self._key(suffix)
+        if default is not None and key not in self._metadata:
+            return default
+        array = self._metadata[key].value
+        if not isinstance(array, MetadataArray):
+            return self._metadata.u32(key, at_least=1, at_most=U32_MAX)
+        if array.item_type not in _COUNT_TYPES:
+            expected = "one uint32, or an array of uint32 or int32"
+            raise GgufWrongValueTypeError(key, str(self._metadata[key]), expected)
+        layers = self._u32("block_count")
+        # The length first: the items become Python objects, and a file may hold millions.
+        counts = sorted({int(one) for one in array.items()}) if array.count == layers else []
+        if len(counts) != 1 or counts[0] < 1:
+            found = f"an array of {array.count} with the values {counts[:8]}"
+            expected = f"supported: one count, or the same one {layers} times"
+            raise UnsupportedHyperparameterError(key, found, expected)
+        return counts[0]
+
+    def _head_dim(self, hidden_size: int, heads: int) -> int:
+        key, value_key = self._key("attention.key_length"), self._key("attention.value_length")
+        if key not in self._metadata and hidden_size % heads:
+            expected = f"needed, since {hidden_size} is no multiple of {heads} heads"
+            raise UnsupportedHyperparameterError(key, "missing", expected)
+        head_dim = self._u32_or("attention.key_length", hidden_size // heads)
+        value_dim = self._u32_or("attention.value_length", hidden_size // heads)
+        if value_dim != head_dim:
+            expected = f"supported: the same as for keys, {head_dim}"
+            raise UnsupportedHyperparameterError(value_key, str(value_dim), expected)
+        return head_dim
+
+    def _rope_scaling(self) -> RopeScaling | None:
+        has_factors = self._names.gguf_name("rope_factors") in self._tensor_names
+        legacy = self._number("rope.scale_linear", default=0.0)
+        factor = self._number("rope.scaling.factor", default=float(legacy))
+        # A file that says nothing of the kind means linear; a factor of 0 means that there is none.
+        kind = self._metadata.string_or(self._key("rope.scaling.type"), "linear", at_most=64)
+        is_stretched = kind == RopeScalingKind.LINEAR and factor not in (0, 1)
+        supported = "none, linear, or none with a tensor rope_freqs.weight"
+        if kind not in ("none", RopeScalingKind.LINEAR):
+            raise UnsupportedRopeScalingError(kind, supported)
+        if has_factors and is_stretched:
+            raise UnsupportedRopeScalingError("linear with rope_freqs.weight", supported)
+        if has_factors:
+            return RopeScaling(kind=RopeScalingKind.LLAMA3)
+        return RopeScaling(kind=RopeScalingKind.LINEAR, factor=factor) if is_stretched else None
+
+    def _has_bias(self, *projections: str) -> bool:
+        """Tell whether any layer has any of these biases; then every layer must have them all."""
+        endings = tuple(f".{self._names.layer[name]}.bias" for name in projections)
+        return any(name.endswith(endings) for name in self._tensor_names)
+
+    def _key(self, suffix: str) -> str:
+        return f"{self._prefix}.{suffix}"
+
+    def _u32(self, suffix: str) -> int:
+        return self._metadata.u32(self._key(suffix), at_most=U32_MAX)
+
+    def _u32_or(self, suffix: str, default: int) -> int:
+        return self._metadata.u32_or(self._key(suffix), default, at_most=U32_MAX)
+
+    def _number(self, suffix: str, *, default: float | None = None) -> Fraction:
+        """Return a binary32 number exactly."""
+        key = self._key(suffix)
+        if default is not None and key not in self._metadata:
+            return Fraction(default)
+        return Fraction(self._metadata.f32(key, at_least=0.0, at_most=_F32_MAX))

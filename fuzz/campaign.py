@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -246,8 +246,8 @@ class _Worker:
         harmful = self._state.current
         save_finding(self._places.findings, finding, harmful)
         # The next worker begins with the corpus, and would end there.
-        for path in self._places.corpus.iterdir():
-            if path.stat().st_size == len(harmful) and path.read_bytes() == harmful:
+        for path, size_bytes in _sizes_bytes(self._places.corpus):
+            if size_bytes == len(harmful) and path.read_bytes() == harmful:
                 path.unlink()
         self._log_path().unlink(missing_ok=True)
         self._process = None
@@ -330,9 +330,9 @@ def _take_stock(
     summary.seconds_max = max([summary.seconds_max, *(one.seconds_max for one in reports)])
     growth = [one.growth_bytes_max for one in reports]
     summary.growth_bytes_max = max([summary.growth_bytes_max, *growth])
-    files = list(places.corpus.iterdir())
-    summary.corpus_inputs = len(files)
-    summary.corpus_bytes = sum(path.stat().st_size for path in files)
+    sizes_bytes = [size_bytes for _, size_bytes in _sizes_bytes(places.corpus)]
+    summary.corpus_inputs = len(sizes_bytes)
+    summary.corpus_bytes = sum(sizes_bytes)
     summary.findings = {
         str(path): path.with_suffix(".txt").read_text(encoding="utf-8").partition("\n")[0]
         for path in saved_findings(places.findings)
@@ -352,3 +352,13 @@ def _confirm(target: Target, places: Places, summary: Summary) -> None:
         for file in (path, path.with_suffix(".txt")):
             shutil.move(file, aside / file.name)
         summary.unconfirmed.append(str(aside / path.name))
+
+
+def _sizes_bytes(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Yield files with their sizes, but for those that a worker removes meanwhile."""
+    for path in folder.iterdir():
+        try:
+            size_bytes = path.stat().st_size
+        except FileNotFoundError:
+            continue
+        yield path, size_bytes

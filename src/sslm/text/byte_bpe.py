@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from sslm.errors.text import TextNotEncodableError, TokenizerBuildError, TokenizerFailedError
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
-from sslm.text.vocabulary import ORDINARY_TYPES, PreTokenizer, Vocabulary
+from sslm.text.vocabulary import PreTokenizer, Vocabulary
 
 _ENGLISH_ENDINGS: Final = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _LINE_ENDS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -55,14 +55,8 @@ class ByteBpeEncoder:
 
         tokens = vocabulary.tokens
         # Control tokens are left out, so that no text can become one, by merging or as a piece.
-        structural_ids = frozenset(vocabulary.structural_ids())
-        ids = {
-            spelling: token_id
-            for token_id, (spelling, kind) in enumerate(
-                zip(tokens, vocabulary.token_types, strict=True)
-            )
-            if kind in ORDINARY_TYPES and token_id not in structural_ids
-        }
+        usable_ids = vocabulary.mergeable_ids().difference(vocabulary.structural_ids())
+        ids = {tokens[token_id]: token_id for token_id in usable_ids}
         merges = [(tokens[left], tokens[right]) for left, right in vocabulary.merges]
         try:
             model = models.BPE(vocab=ids, merges=merges, ignore_merges=vocabulary.ignore_merges)

@@ -9,10 +9,7 @@ import heapq
 import re
 from typing import Final
 
-from sslm.text.vocabulary import TokenType, Vocabulary, byte_of_byte_token
-
-SPACE: Final = "\u2581"
-"""What spells a space in SentencePiece vocabularies."""
+from sslm.text.vocabulary import SPACE, TokenType, Vocabulary, byte_of_byte_token
 
 _CACHE_SIZE_MAX: Final = 1 << 14
 _CACHED_WORD_SIZE_CHARS_MAX: Final = 32

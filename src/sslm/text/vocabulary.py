@@ -63,10 +63,11 @@ class TokenType(IntEnum):
     BYTE = 6
 
 
-ORDINARY_TYPES = frozenset({TokenType.NORMAL, TokenType.USER_DEFINED})
-"""Types whose tokens stand for text, so that merges may use them."""
+SPACE = "\u2581"
+"""What spells a space in SentencePiece vocabularies."""
 
 _BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
+_VISIBLE_ASCII = re.compile("[!-~]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class Vocabulary:
         scores: SentencePiece only, one per token: finite, exactly the file's float32 values. A
             pair whose result has a higher score is merged first.
         merges: Byte-level only: pairs of token ids, first rank first. No pair occurs twice, and
-            the two spellings joined are the spelling of a token.
+            the two spellings joined are the spelling of a token; see :meth:`mergeable_ids`.
         ignore_merges: Whether a piece that is a token is taken whole, whatever the merges say.
         bos_token_id: Begin of sequence.
         eos_token_id: End of sequence.
@@ -126,6 +127,19 @@ class Vocabulary:
     def ids_of_type(self, *types: TokenType) -> Iterator[int]:
         """Yield the ids of all tokens of *types*, ascending."""
         return (index for index, kind in enumerate(self.token_types) if kind in types)
+
+    def mergeable_ids(self) -> set[int]:
+        """Return the ids of tokens that merges may use: those whose spelling is of bytes.
+
+        User-defined tokens are spelled as plain text. Only visible ASCII is spelled alike in the
+        byte alphabet; any other character would stand for another byte there.
+        """
+        found = set(self.ids_of_type(TokenType.NORMAL))
+        return found.union(
+            token_id
+            for token_id in self.ids_of_type(TokenType.USER_DEFINED)
+            if _VISIBLE_ASCII.fullmatch(self.tokens[token_id])
+        )
 
     def structural_ids(self) -> list[int]:
         """Return the ids that stand for structure, and never for text of the same spelling.
@@ -256,7 +270,7 @@ class Vocabulary:
 
     def _check_merges(self) -> None:
         tokens = self.tokens
-        ordinary_ids = set(self.ids_of_type(*ORDINARY_TYPES))
+        ordinary_ids = self.mergeable_ids()
         if not ordinary_ids.issuperset(chain.from_iterable(self.merges)):
             index, part = next(
                 (index, part)
@@ -294,6 +308,10 @@ class Vocabulary:
             found[byte] = 1
         if 0 in found:
             raise ByteTokensMissingError(sum(found), found.index(0))
+        # Without it a space would be spelled by the bytes of U+2581, and come back as that.
+        if SPACE not in {self.tokens[one] for one in self.ids_of_type(TokenType.NORMAL)}:
+            problem = "needs a normal token for a space, spelled U+2581"
+            raise VocabularyFieldError(str(self.kind), problem)
 
 
 def pre_tokenizers_of(kind: TokenizerKind) -> list[str]:

@@ -11,8 +11,8 @@ from sslm import limits
 from sslm.errors import text as errors
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.byte_bpe import ByteBpeEncoder
-from sslm.text.sentencepiece import SPACE, SentencePieceEncoder
-from sslm.text.vocabulary import PreTokenizer, TokenType, Vocabulary
+from sslm.text.sentencepiece import SentencePieceEncoder
+from sslm.text.vocabulary import SPACE, PreTokenizer, TokenType, Vocabulary
 from tests.unit.text.vocabularies import (
     PUBLISHED,
     byte_level_fields,
@@ -77,6 +77,7 @@ def _merge_by_definition(text: str, scores: dict[str, float]) -> list[str]:
 @settings(max_examples=300)
 def test_sentencepiece_merges_as_defined(pieces: dict[str, int], text: str) -> None:
     """Highest score first, leftmost among equals, whether or not words can be cut apart."""
+    pieces = {SPACE: 0} | pieces
     fields = sentencepiece_fields()
     vocabulary = Vocabulary(
         **fields
@@ -126,6 +127,29 @@ def test_user_defined_tokens_are_found_in_text() -> None:
     assert tokenizer.encode("h<think>he") == [104, 262, 256]
     assert tokenizer.decode([262]) == "<think>"
     assert published_tokenizer("qwen2").encode("a[PAD151646]") == [64, 151646]
+
+
+@pytest.mark.parametrize("byte", [0xA2, 0x80, 0x20])
+def test_a_user_defined_token_is_no_byte(byte: int) -> None:
+    """Spelled as plain text, it looks like the spelling of a byte that has no token of its own."""
+    fields = byte_level_fields()
+    kinds = bytearray(fields["token_types"])
+    kinds[byte] = TokenType.USER_DEFINED
+    tokenizer = byte_level_tokenizer(token_types=bytes(kinds))
+    spelling = fields["tokens"][byte]
+    assert tokenizer.encode(spelling) == [byte]
+    assert tokenizer.decode([byte]) == spelling
+    text = bytes([byte]).decode() if byte < 128 else bytes([0xC3, byte]).decode()
+    with pytest.raises(errors.TextNotEncodableError):
+        tokenizer.encode(text)
+
+
+def test_merges_may_use_a_user_defined_token_of_visible_ascii() -> None:
+    kinds = bytearray(byte_level_fields()["token_types"])
+    kinds[256] = TokenType.USER_DEFINED
+    tokenizer = byte_level_tokenizer(token_types=bytes(kinds))
+    assert tokenizer.vocabulary.merges[1] == (256, ord("l"))
+    assert tokenizer.decode(tokenizer.encode("hello")) == "hello"
 
 
 @pytest.mark.parametrize("pre_tokenizer", [PreTokenizer.SMOLLM, PreTokenizer.LLAMA_BPE])

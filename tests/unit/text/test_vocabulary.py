@@ -74,6 +74,7 @@ BYTE_LEVEL_DEFECTS = [
     (_set(merges=((258, 259),)), errors.MergePartError),
     (_set(merges=((97, 98),)), errors.MergeResultError),
     (_type(257, 3), errors.MergeResultError),
+    (lambda fields: _type(0, 4)(fields) | {"merges": ((0, 101),)}, errors.MergePartError),
     (_set(merges=((104, 101), (104, 101))), errors.DuplicateMergeError),
     (_set(bos_token_id=263), errors.SpecialTokenIdError),
     (_set(unknown_token_id=-1), errors.SpecialTokenIdError),
@@ -94,6 +95,8 @@ SENTENCEPIECE_DEFECTS = [
     (_token(13, "<0x0a>"), errors.ByteTokenError),
     (_type(13, 1), errors.ByteTokensMissingError),
     (_set(merges=((3, 4),)), errors.VocabularyFieldError),
+    (_type(259, 4), errors.VocabularyFieldError),
+    (_token(259, "c"), errors.VocabularyFieldError),
     (_set(ignore_merges=True), errors.VocabularyFieldError),
     (_set(pre_tokenizer=PreTokenizer.QWEN2), errors.TokenizerUnsupportedError),
 ]

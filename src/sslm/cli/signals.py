@@ -1,10 +1,15 @@
 """What signals do to a command: it unwinds once, and ends with 128 plus the signal's number."""
 
+# What the module signal is made of: signal itself loads enumerations first, and takes ten times as
+# long, in which a signal would still show a traceback.
+import _signal as signal  # type: ignore[import-not-found]
 import os
-import signal
 import sys
 import time
-from types import FrameType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 GRACE_NS = 1_000_000_000
 """How long one signal keeps the next ones from being noticed: a key that is pressed twice must not
@@ -45,11 +50,11 @@ def told(number: int) -> str:
 
 def _handle(handler: object) -> None:
     for number in _NUMBERS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handler)  # type: ignore[arg-type]
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _end(number: int, frame: "FrameType | None") -> None:
     del frame
     # Straight to the system: the interpreter may be in the middle of an import.
     try:
@@ -58,7 +63,7 @@ def _end(number: int, frame: FrameType | None) -> None:
         os._exit(128 + number)
 
 
-def _send(number: signal.Signals) -> None:
+def _send(number: int) -> None:
     """Signal the main thread, also where it waits for something."""
     import threading
 
@@ -74,7 +79,7 @@ class _Unwinding:
     def __init__(self) -> None:
         self._raised_ns = -GRACE_NS
 
-    def interrupt(self, number: int, frame: FrameType | None) -> None:
+    def interrupt(self, number: int, frame: "FrameType | None") -> None:
         del frame
         now_ns = time.monotonic_ns()
         if now_ns - self._raised_ns < GRACE_NS:
@@ -96,6 +101,6 @@ class _Unwinding:
         # From another thread, and a little later, when the main one is out of the finalizer.
         import threading
 
-        again = threading.Timer(_RETRY_S, _send, (signal.Signals(number),))
+        again = threading.Timer(_RETRY_S, _send, (number,))
         again.daemon = True
         again.start()

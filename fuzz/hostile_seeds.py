@@ -117,7 +117,7 @@ def template_seeds() -> Seeds:
     payloads = {
         "plain": "{{ messages[0].content }}",
         "halves": "{{ '<|im_' + messages[0].content }}",
-        "ranges": "{% for a in range(99) %}{% for b in range(99) %}x{% endfor %}{% endfor %}",
+        "ranges": "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}",
         "width": "{{ '%999999999d' % 1 }}{{ '{:999999999}'.format(1) }}",
         "power": "{{ 9 ** 9 ** 9 }}{{ 'a' * 999999999 }}",
         "attributes": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
@@ -130,6 +130,17 @@ def template_seeds() -> Seeds:
         "{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a }}",
         "filters": "{{ messages | map(attribute='role') | join(',') | upper | tojson }}",
         "date": "{{ strftime_now('%d %B %Y') }}{{ strftime_now('%Z') }}",
+        "texts": "{% set x = messages[0].content %}{{ x.strip('ab').split('a', 1) | tojson }}"
+        "{{ x.replace('a', 'b') ~ x[::-1] }}{{ 'a' in x }}{{ x.partition('e')[2].join(['1']) }}",
+        "values": "{{ {'a': [1, (2, 3)], 'b': none} | tojson(indent=2) }}{{ {'a': 1}.items() }}"
+        "{{ dict(a=1).get('a') }}{{ [3, 1, 2] | sort | reverse | first }}{{ {'b': 2} | dictsort }}",
+        "numbers": "{{ 7 // 2 }}{{ 7 % 3 }}{{ 2 ** 9 }}{{ '12' | int + 1 }}{{ 4 is even }}"
+        "{{ 9 is divisibleby 3 }}{{ -3 | abs }}{{ 1.5 * 2 }}{{ 5 is odd }}{{ 1 / 0 }}",
+        "calls": "{% macro f(a, b=2) %}{{ a ~ b ~ caller() }}{% endmacro %}"
+        "{% call f(1) %}x{% endcall %}{{ namespace(a=1).a }}{% set y %}z{% endset %}{{ y | trim }}",
+        "loops": "{% for m in messages %}{{ loop.cycle('a', 'b') ~ loop.changed(m.role) }}"
+        "{% if loop.first %}{% continue %}{% endif %}{% break %}{% else %}none{% endfor %}",
+        "addresses": "{{ range }}{{ messages.index }}{{ [range] }}{{ messages | map }}",
         "hides": "{{ messages[0].content | replace('<', '(') }}",
     }
     for name, source in payloads.items():
@@ -155,6 +166,9 @@ def option_seeds() -> Seeds:
         ("b179c9523d0e",),
         ("\x1b[2Jhello\u202e", "\ud7ff"),
         ("llama", "bert"),
+        ("hf:org/repo", "org/repo@main/a.gguf", "hf:../x", "org/repo/con.gguf"),
+        ("500M", "2GiB", "1e9", "9" * 99 + "T"),
+        ('{"a":"b"}', "[" * 200, '{"a":1}'),
     )
     seeds = {
         f"parser_{index}_{number}": bytes([index]) + text.encode()
@@ -170,7 +184,7 @@ def option_seeds() -> Seeds:
         "--help",
     )
     return seeds | {
-        f"command_{index}_{number}": bytes([11, *line.encode()])
+        f"command_{index}_{number}": bytes([14, *line.encode()])
         for index in range(1)
         for number, line in enumerate(lines)
     }

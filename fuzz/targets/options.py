@@ -16,14 +16,16 @@ import typer
 from fuzz.choices import Choices
 from fuzz.target import Outcomes, Target, require
 from sslm.catalog.cache import Cache, conversion_key
+from sslm.catalog.hub_reference import PREFIX, parse_reference
 from sslm.catalog.names import checked_name, name_of_file
+from sslm.catalog.origins import encode_origin, origin_path, read_origin
 from sslm.catalog.resolving import is_path, unknown_model
 from sslm.cli import app
 from sslm.cli.exit_codes import INTERNAL
-from sslm.cli.options import thread_count
+from sslm.cli.options import size_bytes, thread_count
 from sslm.cli.output import shown
 from sslm.cli.text_input import decode_text
-from sslm.convert.source import ARCHITECTURES
+from sslm.convert.architectures import ARCHITECTURES
 from sslm.engine.options import require_int
 from sslm.engine.request import Request, stop_strings
 from sslm.errors.base import ArgumentError, ArtifactError
@@ -113,6 +115,31 @@ def _check_tensor_name(text: str) -> None:
     require(text not in ARCHITECTURES or text == ARCHITECTURES[text].architecture, "one name")
 
 
+def _check_reference(text: str) -> None:
+    for spelling in (text, f"{PREFIX}{text}"):
+        with contextlib.suppress(ArgumentError):
+            reference = parse_reference(spelling)
+            require(str(reference) == spelling, "a reference has one spelling")
+            path = PureWindowsPath("folder", reference.file or "a.gguf")
+            is_inside = path.is_relative_to("folder") and ".." not in path.parts
+            require(is_inside and not path.is_reserved(), "a file of a hub stays in its folder")
+
+
+def _check_size(text: str) -> None:
+    with contextlib.suppress(typer.BadParameter):
+        require(size_bytes(text) >= 0, "a size is a count of bytes")
+
+
+def _check_origin(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "a.sslm"
+        origin_path(model).write_bytes(text.encode(errors="surrogateescape"))
+        origin = read_origin(model)
+        require(all(isinstance(one, str) for one in origin.values()), "a note is of texts")
+        origin_path(model).write_bytes(encode_origin(origin))
+        require(read_origin(model) == origin, "a note comes back")
+
+
 _CHECKS: Final[tuple[Callable[[str], None], ...]] = (
     _check_name,
     _check_file_name,
@@ -125,6 +152,9 @@ _CHECKS: Final[tuple[Callable[[str], None], ...]] = (
     _check_key,
     _check_shown,
     _check_tensor_name,
+    _check_reference,
+    _check_size,
+    _check_origin,
 )
 
 
@@ -175,9 +205,12 @@ TARGET: Final = Target(
     subject="texts to the parsers of names, numbers, dates, stop strings and command lines",
     run=run,
     modules=(
+        "sslm.catalog.hub_reference",
         "sslm.catalog.names",
+        "sslm.catalog.origins",
         "sslm.catalog.resolving",
         "sslm.cli.app",
+        "sslm.cli.failures",
         "sslm.cli.options",
         "sslm.cli.output",
         "sslm.cli.text_input",
@@ -205,6 +238,7 @@ TARGET: Final = Target(
             ),
             *("--threads", "--tier", "--backend", "--max-tokens", "--stop", "--sha256", "--date"),
             *("--context-tokens", "--memory-bytes", "--offline", "--system", "--help", "--", "-"),
+            *("hf:org/repo@main/a.gguf", "500M", "2GiB", "--deadline-s", "-q", "-v", "{}"),
             *("2024-02-29", "0x10", "1_0", "\u0661", "1e9", "-1", ".sslm", ".gguf", "C:\\"),
         )
     ),

@@ -27,8 +27,8 @@ _PIECE_TYPES: Final = (1, 1, 1, 3, 4, 5, 2, 6)
 _EXTRA_TOKEN_COUNT_MAX: Final = 12
 _TEXT_SIZE_CHARS_MAX: Final = 80
 
-_ENDS: Final = frozenset({TokenType.CONTROL, TokenType.UNUSED, TokenType.UNKNOWN})
-"""Types of tokens that no text becomes."""
+_TEXTLESS: Final = frozenset({TokenType.CONTROL, TokenType.UNUSED, TokenType.UNKNOWN})
+"""Types of tokens that stand for no text."""
 
 
 def run(data: bytes, outcomes: Outcomes) -> None:
@@ -148,8 +148,9 @@ def _naive_split(ids: dict[str, int], text: str) -> list[str | int]:
 
 def _check_finder(tokenizer: Tokenizer, text: str) -> None:
     vocabulary = tokenizer.vocabulary
-    for kind in (TokenType.CONTROL, TokenType.USER_DEFINED):
-        ids = {vocabulary.tokens[one]: one for one in vocabulary.ids_of_type(kind)}
+    user_defined = vocabulary.ids_of_type(TokenType.USER_DEFINED)
+    for special in (tokenizer.control_ids.values(), user_defined):
+        ids = {vocabulary.tokens[one]: one for one in special}
         found = list(SpecialTokenFinder(ids).split(text))
         require(found == _naive_split(ids, text), "the finder takes the leftmost, longest token")
 
@@ -160,7 +161,9 @@ def _check_encoding(tokenizer: Tokenizer, text: str, outcomes: Outcomes) -> None
     outcomes.reached("text encoded")
     types = vocabulary.token_types
     require(all(0 <= one < tokenizer.vocab_size for one in ids), "ids are in range")
-    require(not any(types[one] in _ENDS for one in ids), "no text becomes a control token")
+    structural = set(tokenizer.control_ids.values())
+    require(not any(types[one] in _TEXTLESS for one in ids), "text becomes tokens that have text")
+    require(structural.isdisjoint(ids), "no text becomes a control token")
     begin = [vocabulary.bos_token_id] if vocabulary.add_bos else []
     end = [vocabulary.eos_token_id] if vocabulary.add_eos else []
     require(
@@ -171,7 +174,7 @@ def _check_encoding(tokenizer: Tokenizer, text: str, outcomes: Outcomes) -> None
         outcomes.reached("round trip")
     with_controls = tokenizer.encode_with_controls(text, add_bos=False, add_eos=False)
     controls = [one for one in tokenizer.split_controls(text) if isinstance(one, int)]
-    found = [one for one in with_controls if types[one] == TokenType.CONTROL]
+    found = [one for one in with_controls if one in structural]
     require(found == controls, "trusted text has the control tokens that it spells")
 
 

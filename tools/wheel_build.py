@@ -1,0 +1,164 @@
+"""Building a wheel for a machine, from a source distribution, in folders that go afterwards."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sslm_build.compiler import ZIGLANG
+from tools.wheel_targets import Target
+
+ROOT: Final = Path(__file__).parents[1]
+SDIST: Final = "import sslm_build; print(sslm_build.build_sdist({!r}))"
+EPOCH_S: Final = "1735689600"
+"""The time that files in an archive get: the same for every build (2025-01-01)."""
+
+
+class BuildFailedError(Exception):
+    """A program that was called to build something failed; the message has its last lines."""
+
+    def __init__(self, what: str, output: str) -> None:
+        super().__init__(what, output)
+
+    def __str__(self) -> str:
+        what, output = self.args
+        last = "\n".join(output.splitlines()[-30:])
+        return f"{what} failed:\n{last}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltWheel:
+    """A wheel, with how its files were compiled.
+
+    Args:
+        path: Of the wheel.
+        commands: Text of compile_commands.json.
+    """
+
+    path: Path
+    commands: str
+
+
+class Workshop:
+    """A temporary folder with a Python that has what the build needs.
+
+    Args:
+        folder: Empty, and removed by the caller.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = _clean_environment() | {
+            "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", EPOCH_S),
+            "ZIG_GLOBAL_CACHE_DIR": str(folder / "zig"),
+            "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
+        }
+
+    @property
+    def python(self) -> Path:
+        """Return the interpreter."""
+        return environment_python(self.folder / "python")
+
+    def prepare(self) -> None:
+        """Install the build's requirements."""
+        with (ROOT / "pyproject.toml").open("rb") as file:
+            requirements = tomllib.load(file)["build-system"]["requires"]
+        venv.create(self.folder / "python", with_pip=True)
+        self._call("installing what the build needs", *_pip("install"), *requirements, ZIGLANG)
+
+    def pack_sources(self) -> Path:
+        """Return the source distribution that the wheels are built from."""
+        (self.folder / "sdist").mkdir()
+        code = SDIST.format(str(self.folder / "sdist"))
+        hooks = {"PYTHONPATH": str(ROOT / "build_backend")}
+        self._call("packing the sources", "-c", code, cwd=ROOT, more=hooks)
+        return next((self.folder / "sdist").glob("*.tar.gz"))
+
+    def unpack(self, sdist: Path, name: str) -> Path:
+        """Unpack the sources into a folder of that name, and return where they lie."""
+        with tarfile.open(sdist) as archive:
+            archive.extractall(self.folder / name, filter="data")
+        return next((self.folder / name).iterdir())
+
+    def build(self, sources: Path, target: Target) -> BuiltWheel:
+        """Build a wheel with zig.
+
+        Raises:
+            BuildFailedError: If it cannot be built, a warning included.
+        """
+        build_path = sources.parent / f"build-{target.name}"
+        out_path = sources.parent / f"wheel-{target.name}"
+        settings = {
+            "zig-target": target.zig_target,
+            "wheel.tags": target.wheel_tag,
+            "build-dir": str(build_path),
+            "cmake.define.CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+            "cmake.define.SSLM_WARNINGS_AS_ERRORS": "ON",
+        }
+        words = [word for name, value in settings.items() for word in ("-C", f"{name}={value}")]
+        pip = [*_pip("wheel"), "--no-deps", "--no-build-isolation", "--check-build-dependencies"]
+        self._call(f"building {target.name}", *pip, *words, "-w", str(out_path), str(sources))
+        commands = (build_path / "compile_commands.json").read_text(encoding="utf-8")
+        return BuiltWheel(path=next(out_path.glob("*.whl")), commands=commands)
+
+    def _call(
+        self, what: str, *words: str, cwd: Path | None = None, more: dict[str, str] | None = None
+    ) -> None:
+        # Programs of the environment, such as cmake, are found by name.
+        path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        environment = self._environment | {"PATH": path} | (more or {})
+        call(what, [str(self.python), *words], environment, cwd=cwd or self.folder)
+
+
+def call(
+    what: str, command: list[str], environment: dict[str, str], *, cwd: Path | None = None
+) -> str:
+    """Run a program and return what it printed.
+
+    Raises:
+        BuildFailedError: If it failed; *what* says what it was for.
+    """
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildFailedError(what, done.stdout)
+    return done.stdout
+
+
+def environment_python(folder: Path) -> Path:
+    """Return the interpreter of a virtual environment."""
+    if sys.platform == "win32":
+        return folder / "Scripts" / "python.exe"
+    return folder / "bin" / "python"
+
+
+def _clean_environment() -> dict[str, str]:
+    """Return the variables without those that would change what is built or found."""
+    changing = ("PYTHON", "CMAKE_", "SKBUILD_", "ZIG_", "SSLM_")
+    exact = {"CC", "CFLAGS", "LDFLAGS", "CPPFLAGS", "VIRTUAL_ENV"}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in exact and not name.startswith(changing)
+    }
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """Return the variables that a wheel's Python is started with, and *more*."""
+    return _clean_environment() | more
+
+
+def _pip(command: str) -> list[str]:
+    return ["-m", "pip", command, "--quiet", "--disable-pip-version-check"]

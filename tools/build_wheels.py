@@ -26,9 +26,11 @@ for _folder in (ROOT, ROOT / "build_backend"):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
+from tools.disassembly import DisassemblyError  # noqa: E402
 from tools.wheel_build import BuildFailedError, Workshop, clean_environment  # noqa: E402
 from tools.wheel_check import (  # noqa: E402
     WheelDefectError,
+    check_disassembly,
     check_tiers,
     check_wheel,
     expected_of,
@@ -38,6 +40,13 @@ from tools.wheel_targets import TARGETS, Target, Ways  # noqa: E402
 
 QEMU: Final = "qemu-aarch64-static"
 INTERRUPTED: Final = 130
+FAILURES: Final = (
+    BuildFailedError,
+    DigestDiffersError,
+    DisassemblyError,
+    OSError,
+    WheelDefectError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +114,8 @@ class Factory:
         expected = expected_of(target, self._foreign_paths())
         checks = check_wheel(built.path, expected)
         tiers = check_tiers(built.commands, target)
+        if check_disassembly(built.path, target, built.path.parent / "library"):
+            checks = (*checks, "disassembly")
         self._progress(f"build {target.name} again, elsewhere")
         again = self._workshop.build(second, target)
         if built.path.read_bytes() != again.path.read_bytes():
@@ -198,7 +209,7 @@ def main() -> int:
         try:
             factory.prepare()
             made = [factory.make(target) for target in chosen]
-        except (WheelDefectError, BuildFailedError, DigestDiffersError, OSError) as error:
+        except FAILURES as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
         for wheel, _ in made:

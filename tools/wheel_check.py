@@ -9,6 +9,7 @@ import csv
 import hashlib
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,8 +19,10 @@ from typing import Final
 
 from packaging.utils import parse_wheel_filename
 
+from tools.check_tiers import TIERS, check
+from tools.disassembly import DISASSEMBLERS, read_code
 from tools.wheel_library import Library, parse_library
-from tools.wheel_targets import TIERS, Target
+from tools.wheel_targets import Target
 
 ROOT: Final = Path(__file__).parents[1]
 HEADER: Final = ROOT / "native" / "include" / "sslm_native.h"
@@ -83,7 +86,7 @@ def declared_functions(header: str) -> frozenset[str]:
 def expected_of(target: Target, foreign_paths: Iterable[str] = ()) -> Expected:
     """Return what this checkout's wheel for a machine has to be."""
     package = ROOT / "src" / PACKAGE
-    version = re.search(r'VERSION: Final = "(.*)"', (package / "version.py").read_text("utf-8"))
+    version = re.search(r'^VERSION.* = "(.*)"', (package / "version.py").read_text("utf-8"), re.M)
     if version is None:
         raise AssertionError("version.py has no version")
     sources = {
@@ -241,7 +244,28 @@ def check_tiers(commands: str, target: Target) -> tuple[str, ...]:
         if is_plain:
             _require("tiers", f"{entry['file']} with {for_cpu}", f"{entry['file']} with []")
         _require("tiers", "-mcpu=baseline" in words, True)
-    foreign = sorted(tiers - TIERS[target.cpu])
+    foreign = sorted(tiers - set(TIERS[target.cpu]))
     _require("tiers", foreign, [])
     _require("tiers", "scalar" in tiers, True)
     return tuple(sorted(tiers))
+
+
+def check_disassembly(wheel: Path, target: Target, folder: Path) -> bool:
+    """Take the library apart and return True, or False where this machine has nothing to do it.
+
+    Only ELF can be taken apart; the others are built from the same objects' commands.
+
+    Args:
+        wheel: That passed the other checks.
+        target: Its machine.
+        folder: Where the library is put.
+
+    Raises:
+        WheelDefectError: If an instruction of a tier can be reached on a CPU without it.
+    """
+    if not target.library.endswith(".so") or shutil.which(DISASSEMBLERS[target.cpu][0]) is None:
+        return False
+    with zipfile.ZipFile(wheel) as archive:
+        path = Path(archive.extract(f"{PACKAGE}/{target.library}", folder))
+    _require("disassembly", list(check(read_code(path), path.name).problems), [])
+    return True

@@ -77,9 +77,3 @@ TARGETS: Final = (
         allowed_libraries=("/usr/lib/libSystem.B.dylib",),
     ),
 )
-
-TIERS: Final = {
-    "x86_64": frozenset({"scalar", "avx2", "avxvnni", "avx512vnni"}),
-    "aarch64": frozenset({"scalar", "neon"}),
-}
-"""CPU tiers that may be compiled for a CPU."""

@@ -111,7 +111,7 @@ class Factory:
         first, second = self._places
         self._progress(f"build {target.name}")
         built = self._workshop.build(first, target)
-        expected = expected_of(target, self._foreign_paths())
+        expected = expected_of(target, self._foreign_paths(), sources=first)
         checks = check_wheel(built.path, expected)
         tiers = check_tiers(built.commands, target)
         if check_disassembly(built.path, target, built.path.parent / "library"):

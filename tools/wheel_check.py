@@ -25,7 +25,6 @@ from tools.wheel_library import Library, parse_library
 from tools.wheel_targets import Target
 
 ROOT: Final = Path(__file__).parents[1]
-HEADER: Final = ROOT / "native" / "include" / "sslm_native.h"
 PACKAGE: Final = "sslm"
 
 _BUILT_SUFFIXES: Final = (
@@ -83,24 +82,26 @@ def declared_functions(header: str) -> frozenset[str]:
     return frozenset(re.findall(r"^\w[\w *]*?\b(sslm_native_\w+)\(", header, re.MULTILINE))
 
 
-def expected_of(target: Target, foreign_paths: Iterable[str] = ()) -> Expected:
-    """Return what this checkout's wheel for a machine has to be."""
-    package = ROOT / "src" / PACKAGE
+def expected_of(
+    target: Target, foreign_paths: Iterable[str] = (), *, sources: Path = ROOT
+) -> Expected:
+    """Return what the wheel for a machine has to be, built from a folder of sources."""
+    package = sources / "src" / PACKAGE
     version = re.search(r'^VERSION.* = "(.*)"', (package / "version.py").read_text("utf-8"), re.M)
     if version is None:
         raise AssertionError("version.py has no version")
-    sources = {
+    files = {
         f"{PACKAGE}/{path.relative_to(package).as_posix()}": path.read_bytes()
         for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.name != "_native.h"
         if not path.name.endswith(_BUILT_SUFFIXES)
     }
-    header = HEADER.read_bytes()
+    header = (sources / "native" / "include" / "sslm_native.h").read_bytes()
     return Expected(
         target=target,
         version=version[1],
         exports=declared_functions(header.decode()),
-        sources=sources | {f"{PACKAGE}/_native.h": header},
+        sources=files | {f"{PACKAGE}/_native.h": header},
         foreign_paths=tuple(foreign_paths),
     )
 

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from sslm import limits
+from sslm.errors.runtime import TokenIdTypeError
 from sslm.errors.text import TextTooLongError, TextTypeError, TextUnicodeError, TokenizerIdError
 from sslm.text.byte_alphabet import bytes_of_spelling
 from sslm.text.special_tokens import SpecialTokenFinder
@@ -122,6 +123,7 @@ class Tokenizer:
 
         Raises:
             TokenizerIdError: If *token_id* is not in the vocabulary.
+            TokenIdTypeError: If it is no ``int``.
         """
         spelling, kind = self.spelling(token_id), self.vocabulary.token_types[token_id]
         if kind == TokenType.USER_DEFINED:
@@ -137,6 +139,12 @@ class Tokenizer:
 
     def spelling(self, token_id: int) -> str:
         """Return how the vocabulary spells *token_id*, for showing it; errors as token_bytes."""
+        return self._spelling_at(0, token_id)
+
+    def _spelling_at(self, index: int, token_id: int) -> str:
+        # A truth value is no id, though Python counts it.
+        if not isinstance(token_id, int) or isinstance(token_id, bool):
+            raise TokenIdTypeError(repr(token_id), index, type(token_id).__name__)
         if not 0 <= token_id < self.vocab_size:
             raise TokenizerIdError(token_id, self.vocab_size - 1)
         return self.vocabulary.tokens[token_id]
@@ -148,6 +156,8 @@ class Tokenizer:
             ids: Any ids of the vocabulary.
             is_continuation: True if other text comes before, so that a leading space counts.
         """
+        for index, token_id in enumerate(ids):
+            self._spelling_at(index, token_id)
         data = b"".join(map(self.token_bytes, ids))
         is_prefixed = self.vocabulary.add_space_prefix and not is_continuation
         return data.removeprefix(b" ") if is_prefixed else data

@@ -1,11 +1,12 @@
 """``sslm verify``: its report and its exit codes."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sslm.artifact import ArtifactParts, TensorStream, read_artifact, write_artifact
+from sslm.artifact import ArtifactParts, TensorStream, TokenPair, read_artifact, write_artifact
 from sslm.native_library import TIERS, available_tiers
 from tests.converted import STORIES_SOURCE
 from tests.tampering import nudge_weight
@@ -75,6 +76,26 @@ def test_a_tier_is_refused_and_not_replaced(sslm_command: Commands, stories: Pat
 
 def test_a_gguf_file_is_no_artifact(sslm_command: Commands) -> None:
     assert sslm_command.error("verify", STORIES_SOURCE, code=3) == "NotAnArtifactError"
+
+
+def test_a_wrong_pair_of_text_and_ids_is_exit_1_and_names_the_text(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "pair.sslm"
+    with read_artifact(stories) as artifact:
+        assert artifact.golden is not None
+        pair = TokenPair(text="Hi</s>\x1b[2J", token_ids=(1, 2))
+        parts = ArtifactParts(
+            config=artifact.config,
+            fraction_bits=artifact.fraction_bits,
+            vocabulary=artifact.vocabulary,
+            provenance=artifact.provenance,
+            golden=replace(artifact.golden, token_pairs=(*artifact.golden.token_pairs, pair)),
+        )
+        write_artifact(path, parts, TensorStream.of(artifact.tensors))
+    difference = r"the tokenizer makes other ids of 'Hi</s>\x1b[2J' than were recorded"
+    assert sslm_command.json("verify", path, code=1)["first_difference"] == difference
+    assert sslm_command.text("verify", path, code=1).startswith(f"DIFFERENT: {difference}\n")
 
 
 def test_there_must_be_golden_runs(sslm_command: Commands, stories: Path, tmp_path: Path) -> None:

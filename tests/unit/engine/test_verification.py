@@ -10,6 +10,7 @@ from sslm.artifact import Artifact, Golden, GoldenRun, TokenPair, read_artifact
 from sslm.engine.runner import Runner, open_backend
 from sslm.engine.verification import VerifyReport, verify
 from sslm.text.tokenizer import Tokenizer
+from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary
 from tests.converted import stories_artifact
 
 
@@ -96,6 +97,54 @@ def test_weights_that_move_no_golden_run_are_named(
     changed = replace(artifact, golden=replace(golden, weight_digests=digests))
     found = report(changed)
     assert found.first_difference == f"{name} has other weights than the golden runs were made with"
+
+
+def test_pairs_of_every_kind_of_text_verify(artifact: Artifact, golden: Golden) -> None:
+    """Control tokens spelled out, nothing, lone marks, and each byte token by itself."""
+    tokenizer = Tokenizer(artifact.vocabulary)
+    characters = [chr(code) for code in (*range(128), 0x301, 0x308, 0x200B, 0xFEFF, 0x1F600)]
+    texts = ["", "<s>", "</s><unk>", "a</s>b", "<0x0A>", "e\u0301\u0323", "\u0301", *characters]
+    pairs = tuple(
+        TokenPair(text=text, token_ids=tuple(tokenizer.encode(text, add_bos=None)))
+        for text in texts
+    )
+    assert {1, 2}.isdisjoint(pairs[3].token_ids[1:])
+    found = report(replace(artifact, golden=replace(golden, token_pairs=pairs)))
+    assert (found.ok, found.first_difference) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [("", (3,)), ("", ()), ("</s>", (1, 2)), ("\u0301", (1, 207, 132)), ("a" * 999, (1,))],
+)
+def test_a_pair_of_other_ids_is_named_by_its_text(
+    artifact: Artifact, golden: Golden, text: str, ids: tuple[int, ...]
+) -> None:
+    pairs = (*golden.token_pairs, TokenPair(text=text, token_ids=ids))
+    found = report(replace(artifact, golden=replace(golden, token_pairs=pairs)))
+    assert found.ok is False
+    shown = repr(text[:200]) + (" … (999 characters)" if len(text) > 200 else "")
+    assert found.first_difference == f"the tokenizer makes other ids of {shown} than were recorded"
+
+
+def test_a_pair_that_cannot_be_spelled_is_a_difference(artifact: Artifact, golden: Golden) -> None:
+    tokens = ("a", *(f"b{'b' * index}" for index in range(artifact.config.vocab_size - 1)))
+    vocabulary = Vocabulary(
+        kind=TokenizerKind.BYTE_BPE,
+        pre_tokenizer=PreTokenizer.GPT_2,
+        tokens=tokens,
+        token_types=bytes([TokenType.NORMAL]) * len(tokens),
+    )
+    pair = TokenPair(text="\x00", token_ids=(0,))
+    runs = tuple(replace(run, text=None) for run in golden.runs)
+    found = report(
+        replace(
+            artifact,
+            vocabulary=vocabulary,
+            golden=replace(golden, runs=runs, token_pairs=(pair,)),
+        )
+    )
+    assert found.first_difference == ("the tokenizer makes other ids of '\\x00' than were recorded")
 
 
 def test_another_tokenizer_is_named(artifact: Artifact, golden: Golden) -> None:

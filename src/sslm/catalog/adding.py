@@ -122,6 +122,7 @@ def add_once(
     """
     found = cached()
     if found is not None:
+        cache.tidy()
         return found
     require_allowed()
     name, key = name_and_key

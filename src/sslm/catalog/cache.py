@@ -52,7 +52,11 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
         return folder.absolute()
     from platformdirs import user_cache_path
 
-    folder = user_cache_path("sslm", appauthor=False)
+    # Some releases raise where no home is known, others give a relative path.
+    try:
+        folder = user_cache_path("sslm", appauthor=False)
+    except RuntimeError as error:
+        raise CacheFolderError("", "the user's home folder is not known") from error
     if not folder.is_absolute():
         raise CacheFolderError(str(folder), "the user's home folder is not known")
     return folder
@@ -242,6 +246,23 @@ class Cache:
                     raise
                 raise ModelInUseError(model.name, str(model.path)) from error
             origin_path(model.path).unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Remove what a killed process left, if there is something and nobody works here.
+
+        For those who found what they looked for, and so take no lock: one that was killed just
+        after its last step leaves the model, but also what it was made from.
+        """
+        if not os.path.lexists(self.folder / "work"):
+            return
+        # A cache that cannot be written is no worse for those who only read it.
+        with suppress(OSError):
+            lock = open_lock_file(self.folder / "lock")
+            try:
+                if try_lock(lock) and is_still_at(lock, self.folder / "lock"):
+                    self._sweep()
+            finally:
+                os.close(lock)
 
     def _files(self) -> list[Path]:
         if self._models_folder.is_symlink():

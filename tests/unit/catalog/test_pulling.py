@@ -2,12 +2,16 @@
 
 import hashlib
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sslm.catalog.cache import Cache
 from sslm.catalog.known_models import KnownModel
+from sslm.catalog.origins import read_origin
 from sslm.catalog.pulling import pull
 from sslm.errors.artifact import NotAnSslmFileError
 from sslm.errors.base import ArtifactError
@@ -108,3 +112,41 @@ def test_a_file_that_is_not_there_has_its_own_error(cache: Cache, tmp_path: Path
     for path in (tmp_path / "a.gguf", tmp_path):
         with pytest.raises(UnreadableFileError):
             pull(path, cache_dir=cache.folder)
+
+
+def test_whoever_waited_looks_again(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process makes the very model between the first look and the lock."""
+    work_folder = Cache.work_folder
+
+    @contextmanager
+    def slow(self: Cache, *arguments: Any) -> Iterator[Path]:
+        monkeypatch.setattr(Cache, "work_folder", work_folder)
+        pull(STORIES_SOURCE, cache_dir=cache.folder)
+        with work_folder(self, *arguments) as folder:
+            yield folder
+
+    monkeypatch.setattr(Cache, "work_folder", slow)
+    work: list[str] = []
+    pulled = pull(
+        STORIES_SOURCE,
+        cache_dir=cache.folder,
+        on_progress=lambda what, done, total: work.append(what),
+    )
+    assert cache.models() == [pulled]
+    assert "convert" not in work
+
+
+def test_a_damaged_file_is_made_anew(cache: Cache) -> None:
+    pulled = pull(STORIES_SOURCE, cache_dir=cache.folder)
+    good = pulled.path.read_bytes()
+    pulled.path.write_bytes(good[:-1])
+    pull(STORIES_SOURCE, cache_dir=cache.folder)
+    assert pulled.path.read_bytes() == good
+
+
+def test_origins_are_noted(cache: Cache, known: KnownModel, packages: Path) -> None:
+    pulled = pull(stories_artifact(), cache_dir=cache.folder)
+    expected = {"kind": "file", "file": "stories260K.sslm", "sha256": _sha256(stories_artifact())}
+    assert read_origin(pulled.path) == expected
+    added = pull(next(packages.iterdir()), cache_dir=cache.folder)
+    assert read_origin(added.path)["package"] == known.requirement

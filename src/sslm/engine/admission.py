@@ -1,10 +1,10 @@
 """Counting the bytes that a model's requests hold at one time."""
 
-import threading
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
 
+from sslm.engine.turns import Turns
 from sslm.errors.runtime import MemoryBudgetError
 
 
@@ -38,7 +38,8 @@ class Admission:
 
     def __init__(self, limit_bytes: int | None) -> None:
         self._limit_bytes = limit_bytes
-        self._lock = threading.Lock()
+        # Not a lock, which an interrupt at the end of its block would leave locked.
+        self._turns = Turns()
         self._leases: WeakSet[Lease] = WeakSet()
 
     def admit(self, what: str, size_bytes: int) -> Lease:
@@ -47,7 +48,7 @@ class Admission:
         Raises:
             MemoryBudgetError: If they exceed the bound beside those that others hold.
         """
-        with self._lock:
+        with self._turns.turn():
             needed = size_bytes + sum(lease.size_bytes for lease in self._leases)
             if self._limit_bytes is not None and needed > self._limit_bytes:
                 raise MemoryBudgetError(what, needed, self._limit_bytes)

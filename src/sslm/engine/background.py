@@ -30,6 +30,7 @@ class Background:
         self._require_owner = require_owner
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
+        self._threads: set[int] = set()
         self._is_closed = False
 
     async def run(self, call: Callable[[], _T], cutoff: Cutoff) -> _T:
@@ -66,12 +67,15 @@ class Background:
         return future.result()
 
     def close(self) -> None:
-        """End the threads, once the calls that they run have ended; may be called again."""
+        """End the threads, once the calls that they run have ended; may be called again.
+
+        One of these threads, where a prompt's iterator closes the model, waits for nobody.
+        """
         with self._lock:
             self._is_closed = True
             executor, self._executor = self._executor, None
         if executor is not None:
-            executor.shutdown()
+            executor.shutdown(wait=threading.get_ident() not in self._threads)
 
     def _submit(self, call: Callable[[], _T]) -> "Future[_T]":
         from concurrent.futures import ThreadPoolExecutor
@@ -81,8 +85,18 @@ class Background:
             if self._is_closed:
                 raise ObjectClosedError("model")
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(limits.ASYNC_THREAD_COUNT_MAX, "sslm")
+                # Told of the set, not of this object, which a cycle would keep alive.
+                self._executor = ThreadPoolExecutor(
+                    limits.ASYNC_THREAD_COUNT_MAX,
+                    thread_name_prefix="sslm",
+                    initializer=_enrol,
+                    initargs=(self._threads,),
+                )
             return self._executor.submit(call)
+
+
+def _enrol(threads: set[int]) -> None:
+    threads.add(threading.get_ident())
 
 
 async def _settled(future: "asyncio.Future[_T]") -> None:

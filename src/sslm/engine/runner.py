@@ -87,7 +87,8 @@ class Runner:
             row_count_max=row_count_max,
             context_tokens=context_tokens,
         )
-        self._model_lease = self._admission.admit(
+        # Held as long as the runner, as leases end when nobody holds them.
+        self._lease = self._admission.admit(
             "weights and scratch", artifact.file_size_bytes + self.scratch_size_bytes
         )
         self._plan: Plan | None = backend.compile(

@@ -1,5 +1,6 @@
 """An answer that is read while it is made."""
 
+import inspect
 import threading
 from collections.abc import Iterator
 from types import TracebackType
@@ -7,7 +8,7 @@ from typing import NoReturn, Self
 
 from sslm.engine.generation import Generation, Progress
 from sslm.engine.results import Completion, StreamChunk
-from sslm.errors.runtime import NotCopyableError, StreamUnfinishedError
+from sslm.errors.runtime import NestedCallError, NotCopyableError, StreamUnfinishedError
 
 
 class Stream:
@@ -20,7 +21,8 @@ class Stream:
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
         self._pieces = generation.pieces()
-        self._lock = threading.Lock()
+        # Of one thread at a time, which a signal handler may interrupt and call again.
+        self._lock = threading.RLock()
 
     def __iter__(self) -> Iterator[StreamChunk]:
         return self
@@ -29,6 +31,8 @@ class Stream:
         # Before the lock, which a fork may have copied while another thread held it.
         self._generation.require_owner()
         with self._lock:
+            if self._is_running:
+                raise NestedCallError
             return next(self._pieces)
 
     def telling(self, on_progress: Progress | None) -> Self:
@@ -64,15 +68,21 @@ class Stream:
     def close(self) -> None:
         """Stop computing and free the sequence's memory; any thread may call this, and again.
 
-        A thread that waits for the next piece gets the end of the stream instead.
+        A thread that waits for the next piece gets the end of the stream instead. From a signal
+        handler that interrupted just this, the memory is freed as soon as it has returned.
         """
         self._generation.cancel()
         self._drop()
 
+    @property
+    def _is_running(self) -> bool:
+        return inspect.getgeneratorstate(self._pieces) == inspect.GEN_RUNNING
+
     def _drop(self) -> None:
         if self._generation.is_owner:
             with self._lock:
-                self._pieces.close()
+                if not self._is_running:
+                    self._pieces.close()
 
     def __enter__(self) -> Self:
         return self

@@ -267,6 +267,21 @@ def test_a_closed_model_refuses_coroutines() -> None:
     run(main)
 
 
+def test_an_iterator_of_prompts_may_close_the_model() -> None:
+    model = Model(stories_artifact())
+
+    def prompts() -> Iterator[str]:
+        yield PROMPT
+        model.close()
+        yield PROMPT
+
+    async def main() -> None:
+        with pytest.raises(ObjectClosedError):
+            await model.agenerate_many(prompts(), max_tokens=2)
+
+    run(main)
+
+
 def test_an_asynchronous_stream_stays_in_its_process(model: Model) -> None:
     import pickle
 

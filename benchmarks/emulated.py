@@ -1,6 +1,6 @@
 """One digest from other CPUs and another compiler: emulated ones, and libraries that zig built.
 
-    python -m benchmarks.emulated MODEL.sslm ... [--aarch64 FOLDER] [--json]
+    python -m benchmarks.emulated MODEL.sslm ... [--aarch64 FOLDER] [--quick] [--json]
 
 FOLDER is what ``python tools/emulated_python.py FOLDER`` made. Each row is a process of its own: a
 library, a CPU, a tier. It answers one prompt without importing NumPy, and its digest is compared
@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[1]
 PROMPT = "The capital of France is"
 MAX_TOKENS = 24
 ZIG_TARGETS = {"x86_64": "x86_64-linux-gnu.2.17", "aarch64": "aarch64-linux-gnu.2.17"}
+QUICK_CPUS = ("this one", "qemu64,-sse3", "max")
+"""Of a large model, to which emulators give minutes."""
 INSTALLED = "installed"
 REFUSED = "refused"
 ANSWER = """
@@ -202,6 +204,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model", type=Path, nargs="+", help="an artifact")
     parser.add_argument("--aarch64", type=Path, help="a folder with an emulated Python")
+    parser.add_argument("--quick", action="store_true", help="fewer CPUs, for large models")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     rows: list[Row] = []
@@ -215,6 +218,8 @@ def main() -> int:
         ways += [*native_ways("zig x86_64"), *x86_ways("zig x86_64")]
         if options.aarch64:
             ways += arm_ways("zig aarch64", options.aarch64)
+        if options.quick:
+            ways = [way for way in ways if way.cpu in QUICK_CPUS]
         for model in options.model:
             for row in rows_of(model, ways, packages):
                 rows.append(row)

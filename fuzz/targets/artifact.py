@@ -25,6 +25,8 @@ from sslm.program.program import Program
 
 _CONTEXT_TOKENS: Final = 16
 _SIZE_BYTES_MAX: Final = 1 << 15
+_SOUND: Final = ("sound", "untied_without_golden")
+_PATCHES: Final = (b"\x7f", b"\x81", b"\1", b"\0", b"\x80", b"\xff\xff\x7f\0", b"\1\0\0\x80")
 _SCRATCH_SIZE_BYTES_MAX: Final = 32 << 20
 
 
@@ -70,11 +72,18 @@ def _run_both(artifact: Artifact, program: Program, outcomes: Outcomes) -> None:
 
 
 def mutate(data: bytes, size_bytes_max: int, seed: int, mutated: ByteMutator) -> bytes:
-    """Change the file's bytes, or one section of it with everything around put right again."""
+    """Change the file's bytes, or one section of it with everything around put right again.
+
+    Most inputs of a corpus are refused at their first defect. So a changed section mostly goes into
+    a sound file, where it is the only one.
+    """
     choices = Choices(struct.pack("<I", seed) * 16)
     sections = section_contents(data)
     if not sections or choices.below(8) == 0:
         return sealed(mutated(data, size_bytes_max))
+    if choices.below(4):
+        data = choices.pick(_sound_files())
+        sections = {**section_contents(data), **(sections if choices.is_chosen(2) else {})}
     kind = choices.pick(sorted(sections))
     content = sections[kind]
     if kind in JSON_SECTIONS and not choices.is_chosen(4):
@@ -87,14 +96,18 @@ def mutate(data: bytes, size_bytes_max: int, seed: int, mutated: ByteMutator) ->
     return file if len(file) <= size_bytes_max else data
 
 
+@cache
+def _sound_files() -> list[bytes]:
+    return [(TARGET.seeds_folder / f"{name}.bin").read_bytes() for name in _SOUND]
+
+
 def _patched(content: bytes, choices: Choices) -> bytes:
     """Overwrite a few bytes without moving any."""
     changed = bytearray(content)
-    if not changed:
-        return content
-    at = choices.below(len(changed))
-    patch = choices.pick((b"\x7f", b"\x81", b"\x80", b"\0", b"\xff\xff\xff\x7f", b"\1\0\0\x80"))
-    changed[at : at + len(patch)] = patch[: len(changed) - at]
+    for _ in range(1 + choices.below(4) if changed else 0):
+        at = choices.below(len(changed))
+        patch = choices.pick(_PATCHES)
+        changed[at : at + len(patch)] = patch[: len(changed) - at]
     return bytes(changed)
 
 

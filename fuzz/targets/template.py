@@ -1,6 +1,8 @@
 """Chat templates with conversations: parsing, rendering, and who wrote the control tokens."""
 
 import datetime
+import re
+import struct
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
@@ -8,7 +10,8 @@ from typing import Final
 from tests.unit.text.chat_templates import CHATML, LLAMA_3, QWEN
 from tests.unit.text.vocabularies import byte_level_tokenizer
 
-from fuzz.target import Outcomes, Target, require
+from fuzz.choices import Choices
+from fuzz.target import ByteMutator, Outcomes, Target, require
 from sslm.errors.base import ArgumentError, ArtifactError
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
@@ -19,6 +22,7 @@ from sslm.text.vocabulary import TokenType
 _PUBLISHED: Final = (CHATML, LLAMA_3, QWEN)
 _DATE: Final = datetime.date(2024, 2, 29)
 _MESSAGE_COUNT_MAX: Final = 6
+_PIECE_SIZE_BYTES_MAX: Final = 400
 _CONTROL_CHARACTERS: Final = "<|>_imstarendI/"
 
 _HAS_DATE: Final = 0x10
@@ -93,6 +97,25 @@ def _check_controls(template: ChatTemplate, ids: Sequence[int]) -> None:
         require(not _controls(ids), "no control token comes from a message")
 
 
+def mutate(data: bytes, size_bytes_max: int, seed: int, mutated: ByteMutator) -> bytes:
+    """Change bytes, or put a whole piece of template behind another, which mostly stays valid."""
+    choices = Choices(struct.pack("<I", seed) * 8)
+    ends = [match.end() for match in re.finditer(rb"[}%]}", data.partition(b"\0")[0])]
+    if not ends or choices.is_chosen(2):
+        return mutated(data, size_bytes_max)
+    place = choices.pick(ends)
+    changed = data[:place] + choices.pick(_pieces()) + data[place:]
+    return changed if len(changed) <= size_bytes_max else data
+
+
+@cache
+def _pieces() -> list[bytes]:
+    """Return the templates of the seeds, and each of their expressions alone."""
+    sources = [seed[1:].partition(b"\0")[0] for seed in TARGET.seeds() if not seed[0] & 0x80]
+    expressions = {one for source in sources for one in re.findall(rb"\{\{.*?\}\}", source)}
+    return sorted({one for one in sources if len(one) < _PIECE_SIZE_BYTES_MAX} | expressions)
+
+
 TARGET: Final = Target(
     name="template",
     subject="chat templates and messages to the prompt's token ids",
@@ -108,6 +131,7 @@ TARGET: Final = Target(
         "sslm.text.template_sandbox",
     ),
     size_bytes_max=2048,
+    mutate=mutate,
     dictionary=tuple(
         word.encode()
         for word in (

@@ -246,7 +246,7 @@ class _Worker:
         harmful = self._state.current
         save_finding(self._places.findings, finding, harmful)
         # The next worker begins with the corpus, and would end there.
-        for path, size_bytes in _sizes_bytes(self._places.corpus):
+        for path, size_bytes in sizes_bytes(self._places.corpus):
             if size_bytes == len(harmful) and path.read_bytes() == harmful:
                 path.unlink()
         self._log_path().unlink(missing_ok=True)
@@ -330,9 +330,9 @@ def _take_stock(
     summary.seconds_max = max([summary.seconds_max, *(one.seconds_max for one in reports)])
     growth = [one.growth_bytes_max for one in reports]
     summary.growth_bytes_max = max([summary.growth_bytes_max, *growth])
-    sizes_bytes = [size_bytes for _, size_bytes in _sizes_bytes(places.corpus)]
-    summary.corpus_inputs = len(sizes_bytes)
-    summary.corpus_bytes = sum(sizes_bytes)
+    sizes = [size_bytes for _, size_bytes in sizes_bytes(places.corpus)]
+    summary.corpus_inputs = len(sizes)
+    summary.corpus_bytes = sum(sizes)
     summary.findings = {
         str(path): path.with_suffix(".txt").read_text(encoding="utf-8").partition("\n")[0]
         for path in saved_findings(places.findings)
@@ -354,7 +354,7 @@ def _confirm(target: Target, places: Places, summary: Summary) -> None:
         summary.unconfirmed.append(str(aside / path.name))
 
 
-def _sizes_bytes(folder: Path) -> Iterator[tuple[Path, int]]:
+def sizes_bytes(folder: Path) -> Iterator[tuple[Path, int]]:
     """Yield files with their sizes, but for those that a worker removes meanwhile."""
     for path in folder.iterdir():
         try:

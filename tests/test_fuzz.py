@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fuzz import execution
-from fuzz.campaign import Places, Summary, replay, run_campaign
+from fuzz.campaign import Places, Summary, replay, run_campaign, sizes_bytes
 from fuzz.choices import Choices
 from fuzz.execution import PeakMemory, execute
 from fuzz.findings import KINDS, save_finding, saved_findings
@@ -51,6 +51,12 @@ def test_seeds_do_no_harm(name: str) -> None:
     ]
     assert findings == []
     assert len(outcomes) > 3
+
+
+def test_files_that_a_worker_removes_meanwhile_are_not_counted(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"12")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")  # Listed, and not found when looked at.
+    assert [*sizes_bytes(tmp_path)] == [(tmp_path / "there", 2)]
 
 
 @each_target

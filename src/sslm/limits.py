@@ -150,6 +150,15 @@ CHAT_TEMPLATE_OPERATIONS_PER_MESSAGE: Final = 1 << 8
 CHAT_TEMPLATE_TOUCHES_PER_BYTE: Final = 32
 """Bytes of text more for each byte of the messages. Published templates touch it up to 10 times."""
 
+CHAT_PROMPT_SIZE_CHARS_MAX: Final = 1 << 17
+"""Characters of a prompt beyond those due to its messages. Tokenizing one takes 200 bytes."""
+
+CHAT_PROMPT_CHARS_PER_MESSAGE: Final = 1 << 10
+"""Characters more of a prompt for each message. Published templates write up to 100 around one."""
+
+CHAT_PROMPT_COPIES_OF_CONTENT: Final = 4
+"""How often a prompt may hold its messages. Published templates write each once or twice."""
+
 CHAT_TEMPLATE_NODE_COUNT_MAX: Final = 1 << 13
 """Parts of a template's syntax. Published ones have one in nine characters: 15,000 make 1,700."""
 

@@ -194,6 +194,7 @@ TEMPLATES: Final[dict[str, tuple[str, str]]] = {
     ),
     "a text times a number": ("{{ 'a' * 10 ** 10 }}", _WORK),
     "a number times a text": ("{{ 10 ** 10 * 'a' }}", _WORK),
+    "a long output": ("{{ 'a' * 999999 }}", _WORK),
     "a list times a number": ("{{ [0] * 10 ** 9 }}", _WORK),
     "a text times many numbers": ("{{ 'a'" + " * 99" * 9 + " }}", _WORK),
     "replace by nothing": ("{{ ('a' * 9999) | replace('', 'b' * 99999) }}", _WORK),

@@ -10,6 +10,7 @@ from sslm.errors.text import (
     TemplateFailedError,
     TemplateSizeError,
     TemplateSyntaxError,
+    TemplateWorkError,
     TextTooLongError,
 )
 from sslm.text.message import Message
@@ -105,6 +106,7 @@ class ChatTemplate:
         except Exception as error:
             # A template can provoke any of Python's errors, and each is the template's failure.
             raise TemplateFailedError(_reason(error)) from error
+        _require_prompt_size(len(text), contents)
         return checked_text("the rendered prompt", text)
 
 
@@ -112,6 +114,16 @@ def _require_size(what: str, texts: Sequence[str]) -> None:
     size_chars = sum(map(len, texts))
     if size_chars > limits.TEXT_SIZE_CHARS_MAX:
         raise TextTooLongError(what, size_chars, limits.TEXT_SIZE_CHARS_MAX)
+
+
+def _require_prompt_size(size_chars: int, contents: Sequence[str]) -> None:
+    most = (
+        limits.CHAT_PROMPT_SIZE_CHARS_MAX
+        + limits.CHAT_PROMPT_CHARS_PER_MESSAGE * len(contents)
+        + limits.CHAT_PROMPT_COPIES_OF_CONTENT * sum(map(len, contents))
+    )
+    if size_chars > most:
+        raise TemplateWorkError(f"a prompt of {size_chars} characters", most)
 
 
 def _reason(error: Exception) -> str:

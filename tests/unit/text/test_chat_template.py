@@ -249,7 +249,7 @@ def test_a_template_may_refuse() -> None:
 
 def test_renderings_share_nothing() -> None:
     """Each has the whole allowance."""
-    template = ChatTemplate("{{ 'a' * 10 ** 6 }}")
+    template = ChatTemplate("{{ ('a' * 10 ** 6)[:9] }}")
     for _ in range(40):
         template.render(HI, add_generation_prompt=True)
 

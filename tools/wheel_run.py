@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from tools.wheel_build import call, clean_environment, environment_python
+from tools.wheel_targets import PINNED_DIGEST
 
 ROOT: Final = Path(__file__).parents[1]
 SOURCE: Final = "stories260K/stories260K-F32.gguf"
-PINNED_DIGEST: Final = "2f3dcac805ffc5519b5e0b00e4bba3e87da2cb51e91b1edd791581906726df4d"
-"""Of the answer that tools/digest_check.py asks for; the same on every machine, for good."""
 
 
 class DigestDiffersError(Exception):

@@ -2,7 +2,7 @@
 
 import pytest
 from tools.digest_check import MAX_TOKENS, PROMPT
-from tools.wheel_run import PINNED_DIGEST
+from tools.wheel_targets import PINNED_DIGEST
 
 import sslm
 from sslm.native_library import available_tiers

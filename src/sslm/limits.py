@@ -138,8 +138,8 @@ CHAT_TEMPLATE_SIZE_CHARS_MAX: Final = 1 << 16
 CHAT_MESSAGE_COUNT_MAX: Final = 1 << 14
 """Messages of one conversation. Each costs at least two control tokens of context."""
 
-CHAT_TEMPLATE_OPERATION_COUNT_MAX: Final = 1 << 18
-"""Operations of one rendering, of about a microsecond and 100 bytes: a third of a second, 25 MB."""
+CHAT_TEMPLATE_OPERATION_COUNT_MAX: Final = 1 << 17
+"""Operations of one rendering, of one to two microseconds and 100 bytes. A prompt takes two."""
 
 CHAT_TEMPLATE_TEXT_SIZE_BYTES_MAX: Final = 1 << 24
 """Bytes of text that one rendering may touch: as much may be in memory at the end of it."""

@@ -240,7 +240,8 @@ def check_tiers(commands: str, target: Target) -> tuple[str, ...]:
         tier = next((w.partition("=")[2] for w in words if w.startswith("-DSSLM_TIER=")), None)
         if tier is not None:
             tiers.add(tier)
-        for_cpu = [word for word in words if re.match(r"-m(?!cpu=baseline$)", word)]
+        # A flag "-mno-..." forbids instructions.
+        for_cpu = [word for word in words if re.match(r"-m(?!cpu=baseline$|no-)", word)]
         is_plain = tier in {None, "scalar"} and not entry["file"].endswith("sha256_shani.c")
         if is_plain:
             _require("tiers", f"{entry['file']} with {for_cpu}", f"{entry['file']} with []")

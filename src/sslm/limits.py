@@ -74,8 +74,9 @@ SSLM_CONFIG_SIZE_BYTES_MAX: Final = 1 << 18
 SSLM_PROVENANCE_SIZE_BYTES_MAX: Final = 1 << 16
 """Bytes of an artifact's provenance: a few names, a hash and the conversion's options."""
 
-SSLM_GOLDEN_SIZE_BYTES_MAX: Final = 1 << 22
-"""Bytes of an artifact's golden runs. 16 runs over 512 layers take about 0.6 MiB."""
+SSLM_GOLDEN_SIZE_BYTES_MAX: Final = 1 << 20
+"""Bytes of an artifact's golden runs. 16 runs over 512 layers take about 0.6 MiB; as JSON, a byte
+takes up to 44 while it is read."""
 
 SSLM_TEMPLATE_SIZE_BYTES_MAX: Final = 1 << 18
 """UTF-8 bytes of an artifact's chat template. The longest published one has about 15 KiB."""

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -291,6 +292,25 @@ GOLDEN_DEFECTS = [
 def test_golden_defect(sound: bytes, fields: dict[str, object], error: type[SslmError]) -> None:
     with pytest.raises(error):
         read(with_json(sound, SectionType.GOLDEN, lambda value: value.update(fields)))
+
+
+MOST_OBJECTS_PER_BYTE = ["[" * 7 + "]" * 7, '{"":' * 6 + "{}" + "}" * 6, "[" * 900 + "]" * 900]
+
+
+@pytest.mark.parametrize("unit", MOST_OBJECTS_PER_BYTE)
+def test_memory_of_the_largest_json_section(sound: bytes, unit: str) -> None:
+    # Memory grows with the section, so that a small one shows how much a byte takes.
+    size_bytes = 1 << 16
+    count = (size_bytes - 2) // (len(unit) + 1)
+    file = with_section(sound, SectionType.GOLDEN, f"[{','.join([unit] * count)}]".encode())
+    tracemalloc.start()
+    try:
+        with pytest.raises(SslmError):
+            read(file)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes * (limits.SSLM_GOLDEN_SIZE_BYTES_MAX // size_bytes) <= 64 << 20
 
 
 def test_oversized_section(sound: bytes) -> None:

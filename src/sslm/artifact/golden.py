@@ -19,7 +19,7 @@ class GoldenRun:
     Args:
         text: The prompt as text, or None if it is known as ids alone.
         prompt_token_ids: At least one id.
-        token_ids: The answer, greedily decoded; at least one id. With the prompt at most 1,024,
+        token_ids: The answer, chosen greedily; at least one id. With the prompt at most 256,
             and at most the positions of the model.
         digest: The answer's digest.
         segment_digests: For embed, each layer and the head: the SHA-256 of the digests of that

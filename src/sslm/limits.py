@@ -62,6 +62,10 @@ GGUF_ALIGNMENT_BYTES_MIN: Final = 8
 GGUF_ALIGNMENT_BYTES_MAX: Final = 1 << 16
 """Alignment of tensor data in bytes: the largest page size in use."""
 
+ROPE_TABLES_SIZE_BYTES_MAX: Final = 1 << 28
+"""Bytes of the rotary tables that a conversion computes, in about 20 seconds: 262,144 positions of
+heads of 256. The source states their number; nothing in it grows with them."""
+
 DEQUANTIZED_CHUNK_ELEMENTS: Final = 1 << 17
 """Weights that are dequantized at a time: the temporaries of a step are below 4 MB, in cache."""
 

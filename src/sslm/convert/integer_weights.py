@@ -16,7 +16,7 @@ from sslm.convert.quantize import (
     quantize_rows,
     to_mantissas,
 )
-from sslm.convert.rope_tables import rope_tables
+from sslm.convert.rope_tables import Int32Array, rope_tables
 from sslm.convert.source import GgufModelSource
 from sslm.model.config import ModelConfig, weight_shapes
 from sslm.model.fraction_bits import FractionBits
@@ -58,7 +58,7 @@ class IntegerWeights:
     head_scales: Mantissas
     gains: dict[str, Mantissas]
     biases: dict[str, Float64Array]
-    rope: tuple[bytes, bytes]
+    rope: tuple[memoryview, memoryview]
 
     def tensors(self, bits: FractionBits) -> dict[str, Tensor]:
         """Return every tensor of the artifact for these fraction bits, by name."""
@@ -118,7 +118,7 @@ def read_integer_weights(
     on_progress: Callable[[int, int], None],
     transform: Callable[[str, Float64Array], Float64Array] = lambda name, weight: weight,
     correlations: Callable[[str], Float64Array | None] = lambda name: None,
-    rope: tuple[bytes, bytes] | None = None,
+    rope: tuple[memoryview, memoryview] | None = None,
 ) -> IntegerWeights:
     """Quantize every weight of a source.
 
@@ -179,11 +179,11 @@ class _Reader:
         """Return the factor that attention expects in its queries."""
         return LOG2_E / math.sqrt(self._config.head_dim) if ".q_proj" in name else 1.0
 
-    def finish(self, rope: tuple[bytes, bytes] | None) -> IntegerWeights:
+    def finish(self, rope: tuple[memoryview, memoryview] | None) -> IntegerWeights:
         """Return all weights with the rotary tables."""
         if rope is None:
             cos, sin = rope_tables(self._config, self._rope_factors)
-            rope = cos.astype("<i4").tobytes(), sin.astype("<i4").tobytes()
+            rope = _little_endian(cos), _little_endian(sin)
         if self._head_scales is None:
             raise AssertionError("weight_shapes names an output projection")
         return IntegerWeights(
@@ -197,12 +197,17 @@ class _Reader:
 
 
 def _add(tensors: dict[str, Tensor], name: str, values: Mantissas) -> None:
-    data = values.values.astype("<i4").tobytes()
+    data = _little_endian(values.values)
     tensors[name] = _tensor(name, Encoding.INT32, values.values.shape, values.exponent, data)
 
 
+def _little_endian(values: Int32Array) -> memoryview:
+    """Return the bytes of *values*, whose memory is shared where it has them in this order."""
+    return memoryview(values.astype("<i4", copy=False)).cast("B").toreadonly()
+
+
 def _tensor(
-    name: str, encoding: Encoding, shape: tuple[int, ...], exponent: int, data: bytes
+    name: str, encoding: Encoding, shape: tuple[int, ...], exponent: int, data: bytes | memoryview
 ) -> Tensor:
     return Tensor(
         name=name, encoding=encoding, shape=shape, exponent=exponent, data=memoryview(data)

@@ -39,11 +39,27 @@ def config_from_gguf(file: GgufFile, names: ArchitectureNames) -> ModelConfig:
 
     Raises:
         MixtureOfExpertsError: If the model has experts.
-        UnsupportedHyperparameterError: If a key asks for a variant that is not computed.
+        UnsupportedHyperparameterError: If a key asks for a variant that is not computed, or for
+            more positions than rotary tables are computed for.
         UnsupportedRopeScalingError: If positions are stretched in a way that is not computed.
         ArtifactError: Of another class, if a key is missing, mistyped or out of bounds.
     """
-    return _Keys(file, names).config()
+    config = _Keys(file, names).config()
+    _check_rope_tables(config)
+    return config
+
+
+def _check_rope_tables(config: ModelConfig) -> None:
+    """Refuse a context for which a few bytes of source would ask for gigabytes of tables."""
+    # A cosine and a sine of 32 bits for each pair of dims.
+    most = limits.ROPE_TABLES_SIZE_BYTES_MAX // (4 * config.rotary_dim)
+    if config.max_position_embeddings > most:
+        key = f"{config.architecture}.context_length"
+        expected = (
+            f"supported with {config.rotary_dim} rotary dims: at most {most}, whose tables "
+            f"take {limits.ROPE_TABLES_SIZE_BYTES_MAX} bytes"
+        )
+        raise UnsupportedHyperparameterError(key, str(config.max_position_embeddings), expected)
 
 
 class _Keys:

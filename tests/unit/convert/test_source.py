@@ -111,6 +111,17 @@ def model(path: Path, *edits: Edit) -> Path:
     return write(path / "model.gguf", metadata, tensors)
 
 
+def long_wide_heads(positions: int) -> Edit:
+    """State that many positions for heads of 256, whose tables take 1 KiB each."""
+
+    def change(metadata: Values, _: Values) -> None:
+        for suffix in ("key_length", "value_length"):
+            metadata[f"llama.attention.{suffix}"] = np.uint32(256)
+        metadata["llama.context_length"] = np.uint32(positions)
+
+    return change
+
+
 def put(key: str, value: Any) -> Edit:
     return lambda metadata, _: metadata.update({f"llama.{key}": value})
 
@@ -252,6 +263,8 @@ def test_rope_scaling(tmp_path: Path, edits: list[Edit], expected: RopeScaling |
         (put("block_count", np.uint32(0)), LayerCountError),
         (put("block_count", np.uint32(2**32 - 1)), LayerCountError),
         (put("context_length", np.uint32(2**31)), ModelContextError),
+        (long_wide_heads(2**18), SourceTensorShapeError),
+        (long_wide_heads(2**18 + 1), UnsupportedHyperparameterError),
         (put("attention.head_count_kv", np.uint32(2)), HeadCountError),
         (put("attention.key_length", np.uint32(7)), UnsupportedHyperparameterError),
         (put("attention.value_length", np.uint32(7)), UnsupportedHyperparameterError),

@@ -1,7 +1,7 @@
 """What one rendering of a chat template may cost, and what each thing it does costs.
 
-There are two accounts. *Operations* stand for time and for objects: one is at most about a
-microsecond, and at most about 100 bytes are allocated for it. *Text* is in bytes: of what is read
+There are two accounts. *Operations* stand for time and for objects: one takes one to two
+microseconds, and at most about 100 bytes are allocated for it. *Text* is in bytes: of what is read
 as well as of what is made, so that neither a copy nor a search is free. Both are counted, never
 measured: whether a template is refused depends on nothing but the template and the messages.
 """

@@ -66,7 +66,10 @@ def artifact_from(file: FileBytes) -> Artifact:
         raise SectionsDisagreeError(
             "the tokenizer", "tokens", len(vocabulary.tokens), head.config.vocab_size
         )
-    golden = sections.get(SectionType.GOLDEN)
+    # JSON first: while it is parsed it takes many times its size, and tensors many records.
+    provenance = decode_provenance(sections[SectionType.PROVENANCE].data)
+    golden_section = sections.get(SectionType.GOLDEN)
+    golden = None if golden_section is None else decode_golden(golden_section.data, head.config)
     return Artifact(
         config=head.config,
         fraction_bits=head.fraction_bits,
@@ -74,8 +77,8 @@ def artifact_from(file: FileBytes) -> Artifact:
         tensors=_read_tensors(sections),
         vocabulary=vocabulary,
         chat_template=_read_template(sections.get(SectionType.CHAT_TEMPLATE)),
-        provenance=decode_provenance(sections[SectionType.PROVENANCE].data),
-        golden=None if golden is None else decode_golden(golden.data, head.config),
+        provenance=provenance,
+        golden=golden,
         model_id=model_identity(sections, head.arithmetic_version),
         file_size_bytes=file.view.nbytes,
         file=file,

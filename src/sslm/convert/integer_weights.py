@@ -203,7 +203,7 @@ def _add(tensors: dict[str, Tensor], name: str, values: Mantissas) -> None:
 
 def _little_endian(values: Int32Array) -> memoryview:
     """Return the bytes of *values*, whose memory is shared where it has them in this order."""
-    return memoryview(values.astype("<i4", copy=False)).cast("B").toreadonly()
+    return values.astype("<i4", copy=False).data.cast("B").toreadonly()
 
 
 def _tensor(

@@ -103,7 +103,8 @@ DEFECTS = {
 def test_a_defect_is_a_finding_of_its_kind(
     data: bytes, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "SECONDS_MAX", 0.2)
+    if kind == "slow":
+        monkeypatch.setattr(execution, "SECONDS_MAX", 0.2)
     toy = load_target("tests.fuzz_toy")
     findings = execute(toy, data, Outcomes(), PeakMemory()).findings
     assert [finding.kind for finding in findings] == [kind]
@@ -146,8 +147,9 @@ def test_a_search_goes_on_after_each_defect(tmp_path: Path) -> None:
         }:
             raise KeyboardInterrupt
 
-    summary = run_campaign(toy, places, seconds=60, jobs=1, on_progress=stop_when_all_are_found)
-    assert summary.seconds < 60
+    # It stops as soon as all are found: the time is for a machine that does much else.
+    summary = run_campaign(toy, places, seconds=300, jobs=1, on_progress=stop_when_all_are_found)
+    assert summary.seconds < 300
     assert summary.executions >= 3
     assert not (places.corpus / "cr").exists()
 

@@ -13,6 +13,9 @@ from sslm.artifact.write_errors import named_write_errors
 
 _ENDING: Final = ".partial"
 _RANDOM_BYTES: Final = 6
+_ATTEMPT_COUNT_MAX: Final = 8
+_IS_POSIX: Final = os.name == "posix"
+"""Elsewhere, a file that is open can be neither renamed nor removed."""
 
 
 @contextmanager
@@ -35,23 +38,42 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     target = Path(path)
     _sweep(target)
-    random = secrets.token_hex(_RANDOM_BYTES)
-    partial = target.with_name(f".{target.name}.{random}{_ENDING}")
     with named_write_errors(path):
+        partial, file = _make(target)
         try:
-            with partial.open("xb") as file:
-                # Locked while it is unfinished: that tells it from what a killed process left.
-                if not (try_lock(file.fileno()) and is_still_at(file.fileno(), partial)):
-                    raise FileNotFoundError(f"{partial} was removed while it was made")
+            with file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(target)
+                if _IS_POSIX:
+                    # While it is locked: another process could take it for a leftover after that.
+                    partial.replace(target)
+            if not _IS_POSIX:
+                partial.replace(target)
         except BaseException:
             with suppress(OSError):
                 partial.unlink()
             raise
         sync_folder(target.parent)
+
+
+def _make(target: Path) -> tuple[Path, BinaryIO]:
+    """Return a new temporary, open and locked, which tells it from what a killed process left."""
+    for _ in range(_ATTEMPT_COUNT_MAX):
+        partial = target.with_name(f".{target.name}.{secrets.token_hex(_RANDOM_BYTES)}{_ENDING}")
+        file = partial.open("xb")
+        is_kept = False
+        try:
+            is_kept = try_lock(file.fileno()) and is_still_at(file.fileno(), partial)
+        finally:
+            if not is_kept:
+                file.close()
+                with suppress(OSError):
+                    partial.unlink()
+        # Until the lock is had, another process may take this for a leftover: then another name.
+        if is_kept:
+            return partial, file
+    raise FileNotFoundError(f"new files beside {target} are removed at once")
 
 
 def _sweep(target: Path) -> None:
@@ -60,16 +82,21 @@ def _sweep(target: Path) -> None:
     name = re.compile(rf"{prefix}[0-9a-f]{{{2 * _RANDOM_BYTES}}}{re.escape(_ENDING)}")
     with suppress(OSError):
         for path in [path for path in target.parent.iterdir() if name.fullmatch(path.name)]:
-            handle = open_lock_file(path, 0)
-            try:
-                is_left = try_lock(handle)
-                if is_left and os.name == "posix":
-                    path.unlink()
-            finally:
-                os.close(handle)
-            if is_left and os.name != "posix":
-                # There, a file that is open cannot be removed.
-                path.unlink()
+            # One that another process has just removed keeps none of the others.
+            with suppress(OSError):
+                _sweep_one(path)
+
+
+def _sweep_one(partial: Path) -> None:
+    handle = open_lock_file(partial, 0)
+    try:
+        is_left = try_lock(handle)
+        if is_left and _IS_POSIX:
+            partial.unlink()
+    finally:
+        os.close(handle)
+    if is_left and not _IS_POSIX:
+        partial.unlink()
 
 
 def sync_folder(folder: Path) -> None:

@@ -51,7 +51,7 @@ def sweep(parent: Path, prefix: str) -> None:
     name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}{re.escape(_ENDING)}")
     with suppress(OSError):
         for path in list(parent.iterdir()):
-            if name.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+            if name.fullmatch(path.name):
                 _sweep_one(path)
 
 
@@ -59,12 +59,12 @@ def sweep_all(parent: Path) -> None:
     """Remove everything from a folder that is used for nothing else, but what is worked in."""
     with suppress(OSError):
         for path in list(parent.iterdir()):
-            if path.is_symlink() or not path.is_dir():
-                path.unlink()
-                continue
             _sweep_one(path)
-            if not (path / OWNER_NAME).exists():
-                shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):
+                if path.is_symlink() or not path.is_dir():
+                    path.unlink()
+                elif not (path / OWNER_NAME).exists():
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def _make(parent: Path, prefix: str) -> tuple[Path, int]:
@@ -89,17 +89,20 @@ def _make(parent: Path, prefix: str) -> tuple[Path, int]:
 
 
 def _sweep_one(folder: Path) -> None:
-    try:
-        owner = open_lock_file(folder / OWNER_NAME, 0)
-    except FileNotFoundError:
-        # Its maker was killed between two steps. Never removed with something inside.
-        with suppress(OSError):
+    """Remove a folder whose maker has ended; one that cannot be removed keeps none of the others."""
+    with suppress(OSError):
+        if folder.is_symlink() or not folder.is_dir():
+            return
+        try:
+            owner = open_lock_file(folder / OWNER_NAME, 0)
+        except FileNotFoundError:
+            # Its maker was killed between two steps. Never removed with something inside.
             folder.rmdir()
-        return
-    if try_lock(owner):
-        _remove(folder, owner)
-    else:
-        os.close(owner)
+            return
+        if try_lock(owner):
+            _remove(folder, owner)
+        else:
+            os.close(owner)
 
 
 def _remove(folder: Path, owner: int) -> None:

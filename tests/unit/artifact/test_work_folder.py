@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import sslm
+from sslm.artifact import atomic_file as atomic_file_module
 from sslm.artifact.atomic_file import atomic_file
+from sslm.artifact.file_lock import try_lock
 from sslm.artifact.work_folder import OWNER_NAME, sweep, work_folder
 from sslm.errors.artifact import UnwritableFileError
 
@@ -120,3 +122,59 @@ def test_the_unfinished_file_of_a_killed_process_is_removed(tmp_path: Path) -> N
         alive.communicate(b"")
     assert names(tmp_path) == ["out"]
     assert target.read_bytes() == b"half"
+
+
+def test_a_file_that_is_taken_for_a_leftover_at_once_gets_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its lock is had, another process may remove it, or hold the lock to do so."""
+    taken: list[int] = []
+
+    def lock_after_another(file: int) -> bool:
+        left = next(tmp_path.glob(".out.*"))
+        if not taken:
+            left.unlink()
+        elif len(taken) == 1:
+            taken.append(os.open(left, os.O_RDWR))
+            assert try_lock(taken[-1])
+        taken.append(file)
+        return try_lock(file)
+
+    monkeypatch.setattr(atomic_file_module, "try_lock", lock_after_another)
+    with atomic_file(tmp_path / "out") as file:
+        file.write(b"mine")
+    os.close(taken[1])
+    assert len(taken) == 4
+    assert names(tmp_path) == ["out"]
+    assert (tmp_path / "out").read_bytes() == b"mine"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="renames a file that is open")
+def test_a_finished_file_is_no_leftover_until_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "out"
+    replace = Path.replace
+
+    def replace_after_another(path: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", replace)
+        with atomic_file(target) as file:
+            file.write(b"another")
+        assert target.read_bytes() == b"another"
+        return path.replace(target)
+
+    monkeypatch.setattr(Path, "replace", replace_after_another)
+    with atomic_file(target) as file:
+        file.write(b"mine")
+    assert names(tmp_path) == ["out"]
+    assert target.read_bytes() == b"mine"
+
+
+def test_a_leftover_that_cannot_be_removed_keeps_none_of_the_others(tmp_path: Path) -> None:
+    for digit in "0123":
+        folder = tmp_path / f"{PREFIX}0123456789a{digit}.work"
+        folder.mkdir()
+        if digit in "12":
+            (folder / OWNER_NAME).symlink_to(tmp_path)
+    sweep(tmp_path, PREFIX)
+    assert names(tmp_path) == [f"{PREFIX}0123456789a{digit}.work" for digit in "12"]

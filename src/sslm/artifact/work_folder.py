@@ -89,7 +89,7 @@ def _make(parent: Path, prefix: str) -> tuple[Path, int]:
 
 
 def _sweep_one(folder: Path) -> None:
-    """Remove a folder whose maker has ended; one that cannot be removed keeps none of the others."""
+    """Remove a folder whose maker has ended; what cannot be removed keeps none of the others."""
     with suppress(OSError):
         if folder.is_symlink() or not folder.is_dir():
             return

@@ -1,29 +1,19 @@
 """Putting known models into the cache."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from sslm.artifact.reading import read_artifact
 from sslm.catalog.cache import WAIT_S_MAX, Cache, CachedModel, OnWait, conversion_key
 from sslm.catalog.fetch import extract_source, fetch_source, manual_command
 from sslm.catalog.known_models import KnownModel
+from sslm.catalog.offline import is_offline
 from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import OfflineError
 from sslm.errors.engine import ModelHashMismatchError
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
-
-OFFLINE_VARIABLES: Final = ("SSLM_OFFLINE", "HF_HUB_OFFLINE")
-_TRUE_WORDS: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
-
-
-def is_offline() -> bool:
-    """Tell whether the environment switches fetching off."""
-    values = [os.environ.get(name, "") for name in OFFLINE_VARIABLES]
-    return any(value.strip().lower() in _TRUE_WORDS for value in values)
 
 
 def add_known_model(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sslm import limits
+from sslm.catalog.offline import OFF_WORDS, OFFLINE_VARIABLES, is_offline
 from sslm.cli.cores import physical_cores
 from sslm.cli.output import note, progress, shown
 from sslm.cli.text_input import argument_text
@@ -24,9 +25,7 @@ DEFAULT_MAX_TOKENS: Final = 256
 _BACKENDS: Final = ("auto", "native", "reference")
 _REFERENCE_TIER: Final = "numpy"
 _MODEL_VARIABLE: Final = "SSLM_MODEL"
-_OFFLINE_VARIABLES: Final = ("SSLM_OFFLINE", "HF_HUB_OFFLINE")
-_YES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
-_NO: Final = frozenset({"", "0", "false", "f", "no", "n", "off"})
+_ON_WORDS: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 _SIZE: Final = re.compile(r"([0-9]{1,19})([KMGT]i?)?B?", re.IGNORECASE | re.ASCII)
 _POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
@@ -71,11 +70,11 @@ def size_bytes(size: str) -> int:
 
 def _offline(is_asked: bool) -> bool:
     """Return whether the option or the environment forbids fetching."""
-    values = {name: os.environ.get(name, "").strip() for name in _OFFLINE_VARIABLES}
+    values = {name: os.environ.get(name, "").strip() for name in OFFLINE_VARIABLES}
     for name, value in values.items():
-        if value.lower() not in _YES | _NO:
+        if value.lower() not in _ON_WORDS | OFF_WORDS:
             raise typer.BadParameter(f"{value!r} is neither 1 nor 0", param_hint=name)
-    return is_asked or any(value.lower() in _YES for value in values.values())
+    return is_asked or is_offline()
 
 
 ModelOption = Annotated[
@@ -185,7 +184,7 @@ OfflineOption = Annotated[
         "--offline",
         callback=_offline,
         help="Never fetch anything; fail if it would be needed.  [env var: "
-        f"{', '.join(_OFFLINE_VARIABLES)}]",
+        f"{', '.join(OFFLINE_VARIABLES)}]",
     ),
 ]
 NoProgressOption = Annotated[

@@ -10,6 +10,7 @@ from sslm.catalog.adding import add_known_model
 from sslm.catalog.cache import Cache, conversion_key
 from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS, KnownModel
 from sslm.catalog.names import checked_name
+from sslm.catalog.offline import is_offline
 from sslm.errors.catalog import OfflineError
 from sslm.errors.engine import ModelHashMismatchError
 from tests.converted import stories_artifact
@@ -66,6 +67,19 @@ def test_other_bytes_than_on_other_machines_are_refused(
     with pytest.raises(ModelHashMismatchError, match="converted from stories"):
         add_known_model(pinned, cache, source=next(packages.iterdir()))
     assert cache.models() == []
+
+
+@pytest.mark.parametrize("value", ["1", "True", " on ", "maybe", "2"])
+@pytest.mark.parametrize("variable", ["SSLM_OFFLINE", "HF_HUB_OFFLINE"])
+def test_a_word_that_nobody_knows_forbids_fetching(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not is_offline()
+    for allowing in ("", "0", "False", " no ", "OFF"):
+        monkeypatch.setenv(variable, allowing)
+        assert not is_offline()
+    monkeypatch.setenv(variable, value)
+    assert is_offline()
 
 
 @pytest.mark.parametrize("variable", ["SSLM_OFFLINE", "HF_HUB_OFFLINE", None])

@@ -1,14 +1,15 @@
 """Putting a file of a hub into the cache."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
-from sslm.catalog.adding import Progress, add_once, convert, is_offline, is_sound, waiting
+from sslm.catalog.adding import Progress, add_once, convert, is_sound, waiting
 from sslm.catalog.cache import Cache, CachedModel, conversion_key
 from sslm.catalog.hub import HubFile, fetch_file, find_file
-from sslm.catalog.hub_reference import HubReference, model_path
+from sslm.catalog.hub_reference import HubReference
 from sslm.catalog.known_models import KNOWN_MODELS
 from sslm.catalog.names import name_of_file
+from sslm.catalog.offline import is_offline
 from sslm.errors.catalog import ModelNameError, OfflineError
 from sslm.errors.engine import ModelHashMismatchError
 
@@ -29,7 +30,7 @@ def pull_from_hub(
     Args:
         reference: Which one.
         cache: Where it is kept, under the file's name without the ending, in lower case.
-        sha256: What ``sha256sum`` prints for the file.
+        sha256: 64 hex digits in lower case, that the file has to have, or None.
         download: Whether anything may be fetched; the environment may forbid it too.
         on_progress: Called often.
 
@@ -47,7 +48,7 @@ def pull_from_hub(
     on_progress("ask the hub", 1, 1)
     if sha256 is not None and file.sha256 is not None:
         _require(file, file.sha256, sha256)
-    name = name_of_file(model_path(file.name))
+    name = name_of_file(PurePosixPath(file.name))
     if name in KNOWN_MODELS:
         raise ModelNameError(
             name, "it is the name of a model that is known; fetch the file by hand"
@@ -88,5 +89,5 @@ def _add(
 
 
 def _require(file: HubFile, found: str, expected: str) -> None:
-    if found != expected.strip().lower():
+    if found != expected:
         raise ModelHashMismatchError(f"hf:{file.repo}@{file.commit}/{file.name}", found, expected)

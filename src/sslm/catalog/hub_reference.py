@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 
 from sslm import limits
@@ -91,8 +90,3 @@ def file_name_problem(name: str) -> str | None:
         if is_device(part):
             return "Windows keeps a name in it for a device"
     return None
-
-
-def model_path(file: str) -> PurePosixPath:
-    """Return a checked path of a hub as one from which a model is named."""
-    return PurePosixPath(file)

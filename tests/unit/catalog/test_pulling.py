@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import sslm
 from sslm.catalog.cache import Cache
 from sslm.catalog.known_models import KnownModel
 from sslm.catalog.origins import read_origin
@@ -18,6 +19,7 @@ from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import ModelNameError, PackageUnknownError, UnknownModelError
 from sslm.errors.engine import ModelHashMismatchError
 from sslm.errors.reading import UnreadableFileError
+from sslm.errors.runtime import OptionRangeError
 from tests.converted import STORIES_SOURCE, stories_artifact
 from tests.unit.catalog.local_package import without_network
 
@@ -58,6 +60,24 @@ def test_a_known_model_is_pulled_by_name(known: KnownModel, packages: Path, cach
     assert pull(known.name, sha256=digest.upper(), cache_dir=cache.folder) == pulled
     with pytest.raises(ModelHashMismatchError):
         pull(known.name, sha256="0" * 64, cache_dir=cache.folder)
+
+
+def test_a_hash_that_is_none_is_refused_before_anything_is_done(
+    known: KnownModel, cache: Cache
+) -> None:
+    for asked in (known.name, STORIES_SOURCE, "hf:org/repo"):
+        with pytest.raises(OptionRangeError, match="64 hex digits"):
+            pull(asked, sha256="abc", cache_dir=cache.folder)
+    with pytest.raises(OptionRangeError, match="64 hex digits"):
+        sslm.load(known.name, sha256="abc", cache_dir=cache.folder)
+    assert not cache.folder.exists()
+
+
+def test_the_whole_line_of_sha256sum_will_do(cache: Cache) -> None:
+    with pytest.raises(ModelHashMismatchError):
+        pull(stories_artifact(), sha256=f"{'0' * 64}  model.sslm\n", cache_dir=cache.folder)
+    line = f"{_sha256(stories_artifact()).upper()}  model.sslm\n"
+    assert pull(stories_artifact(), sha256=line, cache_dir=cache.folder).name == "stories260k"
 
 
 @pytest.mark.parametrize("kind", ["package", "source"])

@@ -22,6 +22,7 @@ from benchmarks.first_use import (
 from sslm.catalog.adding import add_known_model
 from sslm.catalog.cache import Cache
 from sslm.errors.artifact import DiskFullError
+from tests.file_sizes import file_size_limit
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -99,11 +100,5 @@ def test_a_limit_on_files_is_a_full_disk_too(
     size_bytes: int, setting: Setting, tmp_path: Path
 ) -> None:
     """The same without being allowed to mount: writing fails in the middle of a file."""
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
-    try:
+    with file_size_limit(size_bytes):
         pull_to_a_full_disk(setting, tmp_path / "cache")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)

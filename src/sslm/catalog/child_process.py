@@ -1,6 +1,7 @@
 """Python programs of others, run so that they end when this process ends, however that happens."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,10 @@ from typing import Final
 
 STALL_S_MAX: Final = 300
 """Longest time in which a child may bring no new byte; its own timeouts are far shorter."""
+
+_FULL: Final = re.compile(
+    r"no space left|disk quota exceeded|not enough space|file too large", re.IGNORECASE
+)
 
 _START: Final = """
 import os, runpy, sys, threading
@@ -67,7 +72,7 @@ def watch(
     folder: Path,
     report: Callable[[int], None] = lambda size_bytes: None,
 ) -> bool:
-    """Wait for a process to end; return whether it stopped to bring anything instead.
+    """Wait for a process to end; return whether it stopped bringing anything instead.
 
     Args:
         process: Writes below *folder*.
@@ -84,6 +89,11 @@ def watch(
         if grown_bytes != size_bytes:
             size_bytes, idle_since_ns = grown_bytes, time.monotonic_ns()
     return True
+
+
+def says_disk_full(line: str) -> bool:
+    """Tell whether a line that a child wrote is about a disk, or a quota on it, without room."""
+    return _FULL.search(line) is not None
 
 
 def largest_file_size_bytes(folder: Path) -> int:

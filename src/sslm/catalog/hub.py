@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from sslm import limits
 from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog import hub_child
-from sslm.catalog.child_process import STALL_S_MAX, child_process, watch
+from sslm.catalog.child_process import STALL_S_MAX, child_process, says_disk_full, watch
 from sslm.catalog.hub_reference import MODEL_ENDING, HubReference, checked_file_name
 from sslm.catalog.known_models import PinnedFile
 from sslm.catalog.pinned_files import file_sha256, require_pinned
@@ -211,7 +211,7 @@ def _run(
         answer = json.loads(result_path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         log = " ".join(log_path.read_text("utf-8", errors="replace").split())[-300:]
-        kind = "full" if "No space left" in log or "File too large" in log else "other"
+        kind = "full" if says_disk_full(log) else "other"
         _raise(reference, kind, log or f"it ended with {process.returncode}", file, folder)
     if not isinstance(answer, dict):
         raise HubServerError(reference.repo, "its answer is not what was asked for")

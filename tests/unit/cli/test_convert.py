@@ -1,14 +1,13 @@
 """``sslm convert`` writes a verified artifact, or nothing."""
 
 import hashlib
-import resource
 import signal
 from pathlib import Path
 
 import pytest
 
 from sslm.artifact import read_artifact
-from tests.converted import STORIES_SOURCE
+from tests.file_sizes import file_size_limit
 from tests.gguf_files import random_llama_gguf
 from tests.unit.cli.commands import Commands, start
 
@@ -109,13 +108,11 @@ def test_a_place_that_cannot_be_written_is_named(sslm_command: Commands, tmp_pat
 
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     """A limit on the size of files fails as a full disk does, in the middle of a write."""
+    source = tiny_source(tmp_path)
     out = tmp_path / "out" / "out.sslm"
     out.parent.mkdir()
-
-    def limit_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    process = start("convert", STORIES_SOURCE, "-o", out, "--json", preexec_fn=limit_files)
+    with file_size_limit(5000):
+        process = start("convert", source, "-o", out, "--json")
     printed, noted = process.communicate(timeout=120)
     assert process.returncode == 5
     assert '"DiskFullError"' in printed

@@ -24,7 +24,6 @@ _STAND_INS = range(0xF0000, 0xFFFFE)
 _SPACE_STAND_INS = "".join(filter(str.isspace, map(chr, range(1 << 16))))
 """All white space, for white space in the spelling of a control token: templates trim it."""
 
-
 _BORDER = "\ud800"
 """Between spellings that are searched as one text: no character of any."""
 
@@ -139,15 +138,24 @@ def _one_to_one(
     return found
 
 
-def _images(character: str) -> str:
-    """Return all that a template can make of a character of a message by a change of case.
+def _images(character: str) -> set[str]:
+    """Return all that a template can make of a character of a message by changes of case.
 
     Digits of other scripts count too: a template may take a message for a number.
     """
-    digit = unicodedata.digit(character, None)
-    # A sigma has another lower case at the end of a word.
-    cases = character.upper() + character.title() + character.lower() + f"a{character}".lower()[1:]
-    return character + cases + ("" if digit is None else str(digit))
+    found: set[str] = set()
+    left = [character]
+    while left:
+        one = left.pop()
+        if one in found:
+            continue
+        found.add(one)
+        # A sigma has another lower case at the end of a word.
+        left += one.upper() + one.title() + one.lower() + f"a{one}".lower()[1:]
+        digit = unicodedata.digit(one, None)
+        if digit is not None:
+            left.append(str(digit))
+    return found
 
 
 def _unshared(literals: Iterable[str], controls: SpecialTokenFinder) -> list[str]:

@@ -177,6 +177,16 @@ def test_no_change_of_a_message_completes_a_control_token(expression: str, conte
         encode_chat(tokenizer, template, [Message("user", content)])
 
 
+def test_no_changes_one_after_the_other_complete_a_control_token() -> None:
+    """A long s becomes S, which is in no control token here, and that s."""
+    template = ChatTemplate("<{{ messages[0].content | upper | lower }}>")
+    message = Message("user", "ſ")
+    rendered = template.render([message], add_generation_prompt=True)
+    assert SMALL.encode_with_controls(rendered) == [SMALL.control_ids["<s>"]]
+    with pytest.raises(errors.TemplateHidesContentError):
+        encode_chat(SMALL, template, [message])
+
+
 def test_a_template_cannot_recognise_the_disguise() -> None:
     """A stand-in that the template spells by an escape is not used."""
     escapes = "".join(f"\\U000f{index:04x}" for index in range(64))

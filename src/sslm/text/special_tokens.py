@@ -1,7 +1,6 @@
 """Finding spellings of special tokens in a text."""
 
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
@@ -103,22 +102,21 @@ class SpecialTokenFinder:
 
 def _link_back(step: Mapping[int, int], longest: list[int]) -> list[int]:
     """Return for each state that of its longest proper ending, and complete *longest* by it."""
-    children: list[list[tuple[int, int]]] = [[] for _ in longest]
-    for key, state in step.items():
-        children[key >> _CODE_POINT_BITS].append((key & (1 << _CODE_POINT_BITS) - 1, state))
+    # States were numbered as *step* grew, each after the one that it is reached from.
+    keys = [0, *step]
+    depths = [0] * len(longest)
+    for state, key in enumerate(step, start=1):
+        depths[state] = depths[key >> _CODE_POINT_BITS] + 1
     behind = [0] * len(longest)
-    queue = deque([0])
-    while queue:
-        parent = queue.popleft()
-        for code, state in children[parent]:
-            queue.append(state)
-            if not parent:
-                continue
-            shorter = behind[parent]
+    # A state's ending is shorter than it is, so that the shorter ones have theirs already.
+    for state in sorted(range(1, len(longest)), key=depths.__getitem__):
+        if depths[state] > 1:
+            code = keys[state] & (1 << _CODE_POINT_BITS) - 1
+            shorter = behind[keys[state] >> _CODE_POINT_BITS]
             while (following := step.get(shorter << _CODE_POINT_BITS | code)) is None and shorter:
                 shorter = behind[shorter]
             behind[state] = following or 0
-            longest[state] = longest[state] or longest[behind[state]]
+        longest[state] = longest[state] or longest[behind[state]]
     return behind
 
 

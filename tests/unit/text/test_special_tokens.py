@@ -1,10 +1,13 @@
 """Splitting at special tokens, against the definition."""
 
+import random
+import tracemalloc
 from typing import SupportsIndex
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sslm import limits
 from sslm.text.special_tokens import SpecialTokenFinder
 
 
@@ -46,3 +49,22 @@ def test_many_lengths_behind_one_prefix_take_few_looks() -> None:
     text = CountingText("a" * 10_000)
     assert list(SpecialTokenFinder(ids).split(text)) == ["a" * 10_000]
     assert text.taken < 2 * len(text)
+
+
+def test_memory_of_spellings_that_share_nothing() -> None:
+    # Memory grows with the characters, so that a part of them shows how much one takes.
+    size_chars = limits.SPECIAL_TOKENS_SIZE_CHARS_MAX // 16
+    draw = random.Random(1)
+    longest = limits.SPECIAL_TOKEN_SIZE_CHARS_MAX
+    spellings = [
+        "".join(map(chr, draw.choices(range(0x4E00, 0x9000), k=longest)))
+        for _ in range(size_chars // longest)
+    ]
+    tracemalloc.start()
+    try:
+        finder = SpecialTokenFinder({one: index for index, one in enumerate(spellings)})
+        assert list(finder.split(spellings[-1])) == [len(spellings) - 1]
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes * 16 <= 64 << 20

@@ -40,16 +40,23 @@ def test_who_asks_again_at_once_waits_for_the_others() -> None:
     turns, order = Turns(), []
 
     def work(name: str) -> None:
-        for _ in range(5):
+        for round_index in range(5):
             with turns.turn():
                 order.append(name)
-                time.sleep(0.005)
+                wait_for(3 if round_index < 4 else 0)
 
-    threads = [in_thread(lambda name=name: work(name)) for name in "abc"]
+    def wait_for(place_count: int) -> None:
+        while len(turns._queue) < place_count:
+            time.sleep(0.001)
+
+    threads = []
+    with turns.turn():
+        for index, name in enumerate("abc"):
+            threads.append(in_thread(lambda name=name: work(name)))
+            wait_for(index + 2)
     for thread in threads:
-        thread.join(10)
-    # Each of the three before any for a second time, once all are waiting.
-    assert sorted(order[3:6]) == sorted(order[6:9]) == ["a", "b", "c"]
+        thread.join(60)
+    assert "".join(order) == "abc" * 5
 
 
 def test_one_that_waits_can_be_cancelled() -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import math
-import os
 import signal
 import sys
 import traceback
@@ -20,7 +19,7 @@ from sslm.cli.exit_codes import (
     USAGE,
     exit_code,
 )
-from sslm.cli.output import complain, print_json, shown
+from sslm.cli.output import complain, print_json, shown, silence
 from sslm.cli.signals import told
 from sslm.errors.base import SslmError
 from sslm.errors.status import Status
@@ -37,8 +36,8 @@ def explain(error: BaseException, *, is_json: bool) -> int:
     if isinstance(error, typer.Exit):
         return error.exit_code
     if isinstance(error, BrokenPipeError):
-        # Whoever read stdout has seen enough; Python would complain again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read stdout has seen enough.
+        silence(sys.stdout)
         return 0
     kind, status, message, code = _facts(error)
     if is_json:
@@ -95,7 +94,7 @@ def _try_json(
         print_json({"error": found})
     except OSError:
         # Where stdout is what failed, the line on stderr has to do.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
 
 
 def _usage(error: BaseException) -> str:

@@ -29,8 +29,8 @@ from sslm.cli.options import (
     TierOption,
     open_model,
 )
-from sslm.cli.output import note, print_json, print_text
-from sslm.cli.text_input import argument_text, decode_text, read_bounded
+from sslm.cli.output import print_json, print_text
+from sslm.cli.text_input import argument_text, read_stdin
 
 _STDIN: Final = "-"
 _EPILOG: Final = 'Example: sslm generate "The capital of France is" --max-tokens 32 --stop "."'
@@ -74,7 +74,7 @@ def generate_command(
 ) -> None:
     """Print the continuation as it comes, or one JSON object at its end."""
     use_blas_threads()
-    text = _read_stdin() if prompt == _STDIN else prompt
+    text = read_stdin() if prompt == _STDIN else prompt
     with open_model(
         model,
         backend=backend,
@@ -109,10 +109,3 @@ def generate_command(
 
 def _keep_silent(text: str) -> None:
     del text
-
-
-def _read_stdin() -> str:
-    if sys.stdin.isatty():
-        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D on a line of its own"
-        note(f"type the prompt; {end} ends it")
-    return decode_text("stdin", read_bounded("stdin", sys.stdin.buffer))

@@ -64,9 +64,16 @@ def complain(text: str) -> None:
         sys.stderr.write(_harmless(text) + "\n")
         sys.stderr.flush()
     except OSError:
-        # What could not be written is kept, and would fail again at the end of the process.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Let what is written to a stream from now on go nowhere, because it cannot be written.
+
+    What could not be written is kept by Python, and would fail again at the end of the process.
+    """
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def shown(text: str) -> str:

@@ -1,10 +1,12 @@
 """Text that commands read from files or stdin, within a bound."""
 
 import os
+import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from sslm import limits
+from sslm.cli.output import note
 from sslm.errors.reading import BadUtf8Error, UnreadableFileError
 from sslm.errors.text import TextTooLongError
 
@@ -26,6 +28,19 @@ def read_text_file(path: Path) -> str:
     except OSError as error:
         raise UnreadableFileError(name, error.strerror or str(error)) from error
     return decode_text(name, data)
+
+
+def read_stdin() -> str:
+    """Return the text of stdin, to its last byte; a person is told how to end it.
+
+    Raises:
+        TextTooLongError: If it is longer than a text may be.
+        BadUtf8Error: If it is not UTF-8.
+    """
+    if sys.stdin.isatty():
+        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D on a line of its own"
+        note(f"type the text; {end} ends it")
+    return decode_text("stdin", read_bounded("stdin", sys.stdin.buffer))
 
 
 def argument_text(argument: str) -> str:

@@ -1,6 +1,5 @@
 """``sslm tokenize``: text to token ids, or back."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -15,7 +14,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import print_json, print_text
-from sslm.cli.text_input import argument_text, decode_text, read_bounded
+from sslm.cli.text_input import argument_text, read_stdin
 
 if TYPE_CHECKING:
     from sslm.text.tokenizer import Tokenizer
@@ -61,7 +60,7 @@ def tokenize(
         raise typer.BadParameter("it prints ids, and --decode takes them", param_hint="--ids")
     if not decode and len(words) > 1:
         raise typer.BadParameter(f"{len(words)} were given; quote the text", param_hint="TEXT")
-    given = words if words != [_STDIN] else [_read_stdin()]
+    given = words if words != [_STDIN] else [read_stdin()]
     token_ids = _token_ids(given) if decode else []
     # The tokenizer needs no kernels, so it also works where they do not.
     with open_model(
@@ -77,10 +76,6 @@ def tokenize(
         _print_text(tokenizer.decode(token_ids), token_ids, as_json=as_json)
     else:
         _print_ids(tokenizer, tokenizer.encode(given[0]), as_json=as_json, ids_only=ids_only)
-
-
-def _read_stdin() -> str:
-    return decode_text("stdin", read_bounded("stdin", sys.stdin.buffer))
 
 
 def _token_ids(words: list[str]) -> list[int]:

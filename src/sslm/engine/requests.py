@@ -63,8 +63,7 @@ class Requests(ABC):
             deadline_s: Seconds that the call may take, 0 or more, or None for no bound.
 
         Raises:
-            EmptyPromptError, TokenIdRangeError, ContextLengthError, OptionRangeError: If the
-                request cannot be met; nothing was computed.
+            ArgumentError: If the request cannot be met, one class per cause; nothing was computed.
             MemoryBudgetError: If its sequence does not fit ``memory_bytes`` beside others.
             DeadlineExceededError: If time was over first; it tells how far the answer was.
         """
@@ -158,8 +157,7 @@ class Requests(ABC):
             As many answers as prompts; only with *return_errors* are there errors among them.
 
         Raises:
-            TextTypeError: If *prompts* is itself a text, or not iterable.
-            OptionRangeError: If there are too many.
+            OptionRangeError: If *prompts* is itself a text, not iterable, or too many.
             StateError: If the model is closed meanwhile, whatever *return_errors* says.
             SslmError: As :meth:`generate`.
         """

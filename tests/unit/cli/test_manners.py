@@ -163,7 +163,7 @@ def test_in_a_terminal_the_answer_ends_its_line(stories: Path) -> None:
     # The terminal shows what is typed; quiet leaves the question out.
     assert shown.replace("\r\n", "\n").endswith(", there was\n")
     code, shown = in_terminal(*arguments[:-1], typed=PROMPT.encode() + b"\x04\x04")
-    assert "type the prompt; Ctrl-D" in shown
+    assert "type the text; Ctrl-D" in shown
 
 
 def test_a_table_in_a_terminal_is_plain_text(tmp_path: Path) -> None:

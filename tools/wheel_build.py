@@ -56,7 +56,6 @@ class Workshop:
         self._environment = _clean_environment() | {
             "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", EPOCH_S),
             "ZIG_GLOBAL_CACHE_DIR": str(folder / "zig"),
-            "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
         }
 
     @property
@@ -102,7 +101,10 @@ class Workshop:
         }
         words = [word for name, value in settings.items() for word in ("-C", f"{name}={value}")]
         pip = [*_pip("wheel"), "--no-deps", "--no-build-isolation", "--check-build-dependencies"]
-        self._call(f"building {target.name}", *pip, *words, "-w", str(out_path), str(sources))
+        # Of another build only the system's libraries are taken: what is ours is compiled again.
+        own_cache = {"ZIG_LOCAL_CACHE_DIR": str(sources.parent / "zig")}
+        arguments = [*pip, *words, "-w", str(out_path), str(sources)]
+        self._call(f"building {target.name}", *arguments, more=own_cache)
         commands = (build_path / "compile_commands.json").read_text(encoding="utf-8")
         return BuiltWheel(path=next(out_path.glob("*.whl")), commands=commands)
 

@@ -5,6 +5,19 @@
 #include "kernels.h"
 #include "tier.h"
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* The two 10-bit halves of the weights of a pair of tokens, side by side as their values are. */
+static inline int32_t high_halves(uint32_t even, uint32_t odd)
+{
+    return (int32_t)(even >> 10 | odd >> 10 << 16);
+}
+
+static inline int32_t low_halves(uint32_t even, uint32_t odd)
+{
+    return (int32_t)((even & 0x3ff) | (odd & 0x3ff) << 16);
+}
+
 /* Store the codes of a row where sslm_dot_panel of the same tier finds them. codes is int16
  * [padded_width(rows->width)], of which this zeroes what lies beyond the width. */
 void TIERED(sslm_store_codes)(const sslm_rows *rows, int32_t row, int16_t *codes);

@@ -11,8 +11,6 @@
 #include "arithmetic.h"
 #include "inner.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 /* Put 2^bits · high + low at the sums of a mask. */
 ALWAYS_INLINE void store_planes(__m512i high, __m512i low, const unsigned bits, __mmask16 mask, int64_t *sums)
 {
@@ -241,12 +239,10 @@ void sslm_pow2neg_page_avx512vnni(const int32_t *nodes, const uint32_t *t, uint3
     }
 }
 
-/* The two 10-bit halves of the weights of a pair of tokens, side by side as the values are. */
 ALWAYS_INLINE void split_weights(const uint32_t *weights, int32_t pair, __m512i *high, __m512i *low)
 {
-    uint32_t even = weights[2 * pair], odd = weights[2 * pair + 1];
-    *high = _mm512_set1_epi32((int32_t)(even >> 10 | odd >> 10 << 16));
-    *low = _mm512_set1_epi32((int32_t)((even & 0x3ff) | (odd & 0x3ff) << 16));
+    *high = _mm512_set1_epi32(high_halves(weights[2 * pair], weights[2 * pair + 1]));
+    *low = _mm512_set1_epi32(low_halves(weights[2 * pair], weights[2 * pair + 1]));
 }
 
 void sslm_weigh_values_avx512vnni(const uint32_t *weights, const int16_t *values, int32_t head_dim,

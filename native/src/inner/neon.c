@@ -5,8 +5,6 @@
 #include "arithmetic.h"
 #include "inner.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 #define PREFETCH_BYTES 1024
 
 /* A row of codes has, for each group of four columns, its four high bytes, then its four low bytes, so that a
@@ -173,12 +171,10 @@ ALWAYS_INLINE void weigh_dims(const int32_t *high, const int32_t *low, const int
 void sslm_weigh_values_neon(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
                             int32_t last, int64_t *sums)
 {
-    /* The two 10-bit halves of the weights of each pair of tokens, side by side as the values are. */
     int32_t high[SSLM_PAGE_TOKENS / 2], low[SSLM_PAGE_TOKENS / 2];
     for (int32_t pair = first; pair < last; pair++) {
-        uint32_t even = weights[2 * pair], odd = weights[2 * pair + 1];
-        high[pair] = (int32_t)(even >> 10 | odd >> 10 << 16);
-        low[pair] = (int32_t)((even & 0x3ff) | (odd & 0x3ff) << 16);
+        high[pair] = high_halves(weights[2 * pair], weights[2 * pair + 1]);
+        low[pair] = low_halves(weights[2 * pair], weights[2 * pair + 1]);
     }
     int32_t d = 0;
     for (; d + 16 <= head_dim; d += 16) weigh_dims(high, low, values + 2 * d, head_dim, first, last, 4, sums + d);

@@ -64,16 +64,19 @@ def test_verbose_says_what_is_done(stories: Path, capsys: pytest.CaptureFixture[
     assert "INFO" not in capsys.readouterr().err
 
 
-def test_work_of_less_than_a_second_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress(is_shown=True) as report:
-        report("hash", 1, 2)
-    assert capsys.readouterr().err == ""
-
-
 def _later(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
     """Let the clock show these times, one after the other, and then the last one."""
     times = [int(second * 1_000_000_000) for second in seconds]
     monkeypatch.setattr(time, "monotonic_ns", lambda: times.pop(0) if len(times) > 1 else times[0])
+
+
+def test_work_of_less_than_a_second_shows_no_progress(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _later(monkeypatch, 0, 0.9)
+    with progress(is_shown=True) as report:
+        report("hash", 1, 2)
+    assert capsys.readouterr().err == ""
 
 
 def test_without_a_terminal_there_is_a_line_every_ten_seconds(

@@ -50,16 +50,21 @@ class Background:
 
         job = self._submit(call)
         future = asyncio.wrap_future(job)
+        is_late = False
         try:
             await asyncio.wait([future], timeout=cutoff.remaining_s)
             if not future.done() and not cutoff.has_begun:
                 future.cancel()
                 raise cutoff.exceeded()
+            if not future.done() and job.cancel():
+                # It waits behind calls that may take their time, where it would end at once.
+                is_late = True
+                future = asyncio.ensure_future(asyncio.to_thread(call))
             # After its deadline the call ends by itself, and knows how far it came.
             await asyncio.wait([future])
         except asyncio.CancelledError:
             cutoff.cancel()
-            if not job.cancel() and cutoff.has_begun:
+            if (is_late or not job.cancel()) and cutoff.has_begun:
                 await _settled(future)
             # What waits for a thread, or reads its prompt, holds nothing, and will not begin.
             future.cancel()

@@ -212,10 +212,17 @@ def test_a_deadline_counts_while_no_thread_is_free(
 
     async def main(single: Model) -> None:
         loop = asyncio.get_running_loop()
+        begun = single.astream(PROMPT, deadline_s=3600)
+        await anext(begun)
         blocker = loop.create_task(read_all(single.astream(slow_prompt(), max_tokens=1)))
         await asyncio.sleep(0.01)
         with pytest.raises(DeadlineExceededError):
             await single.agenerate(PROMPT, deadline_s=0.05)
+        begun._cutoff.deadline_s = 0.05
+        with pytest.raises(DeadlineExceededError) as caught:
+            await anext(begun)
+        assert caught.value.completion_tokens == 1
+        assert not released.is_set()
         waiting = loop.create_task(single.agenerate(PROMPT))
         await asyncio.sleep(0.01)
         waiting.cancel()

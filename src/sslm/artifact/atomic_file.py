@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,12 +11,40 @@ from typing import BinaryIO, Final
 
 from sslm.artifact.file_lock import is_still_at, open_lock_file, try_lock
 from sslm.artifact.write_errors import named_write_errors
+from sslm.errors.artifact import UnwritableFileError
+from sslm.errors.commands import OutputIsFolderError, OutputNotFileError
 
 _ENDING: Final = ".partial"
 _RANDOM_BYTES: Final = 6
 _ATTEMPT_COUNT_MAX: Final = 8
 _IS_POSIX: Final = os.name == "posix"
 """Elsewhere, a file that is open can be neither renamed nor removed."""
+
+
+def require_replaceable(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is a file to replace.
+
+    A name is given to another file only where it is free or that of a regular file: a device, a
+    pipe or a link would be gone, and whoever uses it would not find it.
+
+    Raises:
+        OutputIsFolderError: If it is a folder.
+        OutputNotFileError: If it is anything else that is no regular file, links included.
+        UnwritableFileError: If the system does not let us look.
+    """
+    with named_write_errors(path):
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            return False
+        except ValueError as error:
+            raise UnwritableFileError(os.fspath(path), "no path has a zero byte") from error
+    if stat.S_ISDIR(mode):
+        raise OutputIsFolderError(os.fspath(path))
+    if not stat.S_ISREG(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else "no regular file"
+        raise OutputNotFileError(os.fspath(path), f"it is {kind}")
+    return True
 
 
 @contextmanager
@@ -35,8 +64,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises:
         DiskFullError: If the disk, or the quota on it, has no room.
         UnwritableFileError: If the system refuses for another reason.
+        ArgumentError: As :func:`require_replaceable` does, before anything is written.
     """
     target = Path(path)
+    require_replaceable(target)
     _sweep(target)
     with named_write_errors(path):
         partial, file = _make(target)

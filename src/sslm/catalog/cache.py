@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sslm import limits
-from sslm.artifact.atomic_file import sync_folder
+from sslm.artifact.atomic_file import require_replaceable, sync_folder
 from sslm.artifact.file_lock import is_still_at, open_lock_file, try_lock
 from sslm.artifact.work_folder import sweep_all, work_folder
 from sslm.artifact.write_errors import named_write_errors
@@ -210,6 +210,8 @@ class Cache:
             is_only: Whether other files of this name are removed.
         """
         target = self.path_of(name, key)
+        for place in (target, origin_path(target)):
+            require_replaceable(place)
         with named_write_errors(target):
             if origin is not None:
                 # The note first: a model without one would look as if nobody knew its origin. One

@@ -2,6 +2,7 @@
 
 import datetime
 import importlib
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -175,7 +176,8 @@ def _obey(conversation: Conversation, line: str) -> bool:
         conversation.undo()
         _say(conversation, rest)
     elif word in ("/save", "/save!") and rest.strip():
-        path = Path(rest.strip()).expanduser()
+        # A user that nobody knows stays part of the name, where Path would raise.
+        path = Path(os.path.expanduser(rest.strip()))  # noqa: PTH111
         conversation.save(path, is_replaced=word == "/save!")
     else:
         note(_HELP)

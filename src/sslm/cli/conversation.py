@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,14 +108,13 @@ class Conversation:
 
         Raises:
             SavedFileExistsError: If it is, and may not.
+            OutputNotFileError, OutputIsFolderError: If it is no regular file.
             DiskFullError, UnwritableFileError: If it cannot be written.
         """
-        from sslm.artifact.atomic_file import atomic_file
-        from sslm.artifact.write_errors import named_write_errors
+        from sslm.artifact.atomic_file import atomic_file, require_replaceable
 
-        with named_write_errors(path):
-            if not is_replaced and os.path.lexists(path):
-                raise SavedFileExistsError(str(path))
+        if require_replaceable(path) and not is_replaced:
+            raise SavedFileExistsError(str(path))
         facts = {
             "model_id": self._model.model_id,
             "messages": [

@@ -1,6 +1,5 @@
 """``sslm convert``: a GGUF file becomes an artifact."""
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,7 +9,7 @@ import typer
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
-from sslm.errors.commands import OutputExistsError, OutputIsFolderError
+from sslm.errors.commands import OutputExistsError, OutputNotFileError
 
 _EPILOG: Final = "Example: sslm convert model.gguf -o model.sslm"
 
@@ -37,13 +36,12 @@ def convert(
 
     The same source and version give the same bytes on every machine.
     """
-    from sslm.artifact.write_errors import named_write_errors
+    from sslm.artifact.atomic_file import require_replaceable
 
-    with named_write_errors(out):
-        if out.is_dir():
-            raise OutputIsFolderError(str(out))
-        if not force and os.path.lexists(out):
-            raise OutputExistsError(str(out))
+    if require_replaceable(out) and not force:
+        if source.exists() and out.samefile(source):
+            raise OutputNotFileError(str(out), "it is the source")
+        raise OutputExistsError(str(out))
     use_blas_threads()
     # Imported when it is used: asking for help needs none of it.
     from sslm.convert.conversion import convert_gguf

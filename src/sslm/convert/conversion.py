@@ -15,7 +15,7 @@ from sslm.artifact import (
     read_artifact,
     write_artifact,
 )
-from sslm.artifact.atomic_file import sync_folder
+from sslm.artifact.atomic_file import require_replaceable, sync_folder
 from sslm.artifact.work_folder import work_folder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.backends.native import NativeBackend
@@ -30,11 +30,8 @@ from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.engine.runner import Runner
 from sslm.engine.verification import verify
-from sslm.errors.convert import (
-    ConversionDiffersError,
-    NoCalibrationError,
-    OutputNotFileError,
-)
+from sslm.errors.commands import OutputNotFileError
+from sslm.errors.convert import ConversionDiffersError, NoCalibrationError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.text import TextNotEncodableError
 from sslm.model.fraction_bits import FractionBits
@@ -93,6 +90,7 @@ def convert_gguf(
         CalibrationError, AccumulatorBoundError: If its numbers do not suit the arithmetic.
         ConversionDiffersError: If this machine does not compute what the reference computed.
         DiskFullError, UnwritableFileError: If the artifact cannot be written.
+        ArgumentError: If *out* is no regular file, or the source itself.
     """
     if weights not in WEIGHT_FORMATS:
         raise OptionRangeError("weights", repr(weights), " or ".join(WEIGHT_FORMATS))
@@ -112,11 +110,9 @@ def convert_gguf(
 
 def _check_output(path: Path, source: Path) -> None:
     """Raise unless *path* is free, or a regular file other than the source."""
+    if not require_replaceable(path):
+        return
     with named_write_errors(path):
-        if not os.path.lexists(path):
-            return
-        if not path.is_file() or path.is_symlink():
-            raise OutputNotFileError(str(path), "it is no regular file")
         if source.exists() and path.samefile(source):
             raise OutputNotFileError(str(path), "it is the source")
 

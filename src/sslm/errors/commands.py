@@ -33,6 +33,15 @@ class SavedFileExistsError(ArgumentError):
     path: str
 
 
+class OutputNotFileError(ArgumentError):
+    """A file would be written in place of what must not be replaced."""
+
+    status = Status.OUTPUT_NOT_FILE
+    message = "{path} cannot be replaced: {reason}; choose another name"
+    path: str
+    reason: str
+
+
 class OutputIsFolderError(ArgumentError):
     """A file was to be written under the name of a folder."""
 

@@ -29,12 +29,3 @@ class ConversionDiffersError(NumericError):
     message = "the finished artifact fails verification on tier {tier}: {first_difference}"
     tier: str
     first_difference: str
-
-
-class OutputNotFileError(ArtifactError):
-    """The place for an artifact holds what must not be replaced."""
-
-    status = Status.OUTPUT_NOT_FILE
-    message = "cannot write {path}: {reason}; give another name"
-    path: str
-    reason: str

@@ -20,6 +20,7 @@ from sslm.errors.artifact import (
     UnwritableFileError,
 )
 from sslm.errors.canonical_json import JsonRangeError
+from sslm.errors.commands import OutputIsFolderError
 from sslm.program.tensors import Tensor
 from tests.file_sizes import file_size_limit
 from tests.unit.artifact import tiny_artifact
@@ -165,6 +166,6 @@ def test_folder_that_is_not_there(tmp_path: Path) -> None:
 
 def test_name_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    with pytest.raises(UnwritableFileError):
+    with pytest.raises(OutputIsFolderError):
         write_artifact(tmp_path / "a", tiny_artifact.PARTS, TensorStream.of(TENSORS))
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]

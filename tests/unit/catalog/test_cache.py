@@ -12,6 +12,8 @@ import sslm
 from sslm.catalog.cache import Cache, cache_folder, conversion_key
 from sslm.errors.artifact import UnwritableFileError
 from sslm.errors.catalog import CacheBusyError, CacheFolderError, ModelNameError
+from sslm.errors.commands import OutputNotFileError
+from tests.special_files import KINDS, kind_of, make_special
 
 KEY = "0123456789abcdef"
 OTHER_KEY = "fedcba9876543210"
@@ -103,6 +105,24 @@ def test_other_files_are_no_models(cache: Cache) -> None:
         path.with_name(name).write_bytes(b"")
     path.with_name(f"folder-{KEY}.sslm").mkdir()
     assert [model.path for model in cache.models()] == [path]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ending", [".sslm", ".origin.json"])
+def test_nothing_but_a_file_is_replaced(kind: str, ending: str, cache: Cache) -> None:
+    place = cache.folder / "models" / f"a-{KEY}{ending}"
+    place.parent.mkdir(parents=True)
+    make_special(kind, place)
+    before = kind_of(place)
+    with cache.work_folder() as folder:
+        # A note without a model is a leftover, and gone by now.
+        if not os.path.lexists(place):
+            make_special("a pipe", place)
+            before = kind_of(place)
+        (folder / "draft").write_bytes(b"model")
+        with pytest.raises(OutputNotFileError):
+            cache.keep(folder / "draft", "a", KEY, origin={"kind": "file"})
+    assert kind_of(place) == before
 
 
 def test_a_path_is_no_name(cache: Cache) -> None:

@@ -14,6 +14,7 @@ from sslm.cli.app import run
 from sslm.cli.output import print_text
 from sslm.engine.model import Model
 from sslm.text.message import Message
+from tests.special_files import KINDS, kind_of, make_special
 from tests.unit.cli.commands import Commands
 
 
@@ -97,6 +98,32 @@ def test_save_replaces_a_file_only_if_it_is_told_to(
     _person(monkeypatch, f"/save {saved}", f"/save! {saved}", EOFError)
     sslm_command.text("chat", "-m", talker)
     assert json.loads(saved.read_text(encoding="utf-8"))["messages"] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_save_replaces_nothing_but_files(
+    kind: str,
+    sslm_command: Commands,
+    talker: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    saved = tmp_path / "saved"
+    make_special(kind, saved)
+    before = kind_of(saved)
+    for command in ("/save", "/save!"):
+        _pipe(monkeypatch, f"{command} {saved}\n")
+        assert sslm_command.text("chat", "-m", talker, code=4) == ""
+        assert kind_of(saved) == before
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "~nobody-of-this-name/there/is/none"])
+def test_a_name_that_is_no_place_is_refused(
+    name: str, sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pipe(monkeypatch, f"/save {name}\n")
+    sslm_command.text("chat", "-m", talker, code=4)
 
 
 def test_an_answer_may_take_only_so_long(

@@ -9,6 +9,7 @@ import pytest
 from sslm.artifact import read_artifact
 from tests.file_sizes import file_size_limit
 from tests.gguf_files import random_llama_gguf
+from tests.special_files import KINDS, kind_of, make_special
 from tests.unit.cli.commands import Commands, start
 
 
@@ -76,6 +77,29 @@ def test_an_existing_file_is_replaced_only_by_force(sslm_command: Commands, tmp_
 def test_a_folder_is_not_replaced(sslm_command: Commands, tmp_path: Path) -> None:
     arguments = ("convert", tiny_source(tmp_path), "-o", tmp_path, "--force")
     assert sslm_command.error(*arguments, code=4) == "OutputIsFolderError"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [(), ("--force",)])
+def test_nothing_but_a_file_is_replaced(
+    kind: str, options: tuple[str, ...], sslm_command: Commands, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.sslm"
+    make_special(kind, out)
+    before = kind_of(out)
+    facts = sslm_command.json("convert", tiny_source(tmp_path), "-o", out, *options, code=4)
+    assert facts["error"]["type"] == "OutputNotFileError"
+    assert "--force" not in facts["error"]["message"]
+    assert kind_of(out) == before
+
+
+@pytest.mark.parametrize("options", [(), ("--force",)])
+def test_the_source_is_not_replaced(
+    options: tuple[str, ...], sslm_command: Commands, tmp_path: Path
+) -> None:
+    source = tiny_source(tmp_path)
+    arguments = ("convert", source, "-o", source, *options)
+    assert sslm_command.error(*arguments, code=4) == "OutputNotFileError"
 
 
 def test_an_unknown_weight_format_is_refused(sslm_command: Commands, tmp_path: Path) -> None:

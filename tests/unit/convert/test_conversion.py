@@ -18,7 +18,8 @@ from sslm.engine.model import Model
 from sslm.engine.runner import Runner, open_backend
 from sslm.errors.artifact import DiskFullError, UnwritableFileError
 from sslm.errors.base import SslmError
-from sslm.errors.convert import ConversionDiffersError, OutputNotFileError
+from sslm.errors.commands import OutputNotFileError
+from sslm.errors.convert import ConversionDiffersError
 from sslm.errors.model import SourceTensorMissingError
 from sslm.errors.runtime import OptionRangeError
 from sslm.program.plan import Plan
@@ -28,6 +29,7 @@ from sslm.runtime.sequence import SequenceOptions
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 from tests.gguf_files import random_llama_gguf
+from tests.special_files import KINDS, make_special
 
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 
@@ -264,13 +266,15 @@ def test_the_folder_must_be_there(tmp_path: Path) -> None:
 def test_only_a_file_is_replaced_and_never_the_source(tmp_path: Path) -> None:
     source = source_in(tmp_path)
     before = source.read_bytes()
-    link, pipe = tmp_path / "link.sslm", tmp_path / "pipe.sslm"
-    link.symlink_to(tmp_path / "nowhere")
-    os.mkfifo(pipe)
-    for out in (source, link, pipe, Path(os.devnull)):
+    # Never a real device: were it replaced, the whole machine would do without it.
+    specials = {tmp_path / f"{kind}.sslm": kind for kind in KINDS}
+    for path, kind in specials.items():
+        make_special(kind, path)
+    there = names(tmp_path)
+    for out in (source, *specials):
         with pytest.raises(OutputNotFileError):
             convert_gguf(source, out)
     with pytest.raises(UnwritableFileError):
         convert_gguf(source, tmp_path / ("x" * 300 + ".sslm"))
     assert source.read_bytes() == before
-    assert names(tmp_path) == ["link.sslm", "pipe.sslm", "source.gguf"]
+    assert names(tmp_path) == there

@@ -7,7 +7,8 @@ from functools import partial
 from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
-from sslm.engine.requests import DEFAULT_MAX_TOKENS, MessageLike, Prompt, Requests
+from sslm.engine.prompts import MessageLike, Prompt
+from sslm.engine.requests import DEFAULT_MAX_TOKENS, Requests
 from sslm.engine.results import Completion
 from sslm.errors.base import SslmError
 

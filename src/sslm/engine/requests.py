@@ -2,28 +2,24 @@
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sslm import limits
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation, Progress
+from sslm.engine.log import LOGGER
+from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, bounded_prompts, prompt_ids
 from sslm.engine.request import Request, stop_strings
 from sslm.engine.results import Completion
 from sslm.engine.runner import Runner
 from sslm.engine.stream import Stream
 from sslm.errors.base import SslmError, StateError
-from sslm.errors.runtime import OptionRangeError
-from sslm.errors.text import TextTypeError
+from sslm.errors.native import RunCancelledError
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
-from sslm.text.message import Message
 from sslm.text.tokenizer import Tokenizer
 
 DEFAULT_MAX_TOKENS: Final = 256
-
-MessageLike = Message | Mapping[str, str]
-Prompt = str | Sequence[int]
 
 
 class Requests(ABC):
@@ -177,7 +173,7 @@ class Requests(ABC):
     ) -> list[Completion | SslmError]:
         stops = stop_strings(stop)
         rows: list[Stream | SslmError] = []
-        for index, prompt in enumerate(_bounded(prompts)):
+        for index, prompt in enumerate(bounded_prompts(prompts)):
             try:
                 rows.append(self._prompt_stream(cutoff, prompt, max_tokens=max_tokens, stop=stops))
             except SslmError as error:
@@ -199,9 +195,9 @@ class Requests(ABC):
         stop: str | Sequence[str] | None,
     ) -> Stream:
         self._require_usable()
-        if isinstance(prompt, (bytes, bytearray, Mapping, Set)) or not isinstance(prompt, Iterable):
-            raise TextTypeError("the prompt", type(prompt).__name__)
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        _require_time(cutoff)
+        ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens)
+        _require_time(cutoff)
         return self._ids_stream(cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=True)
 
     def _chat_stream(
@@ -214,10 +210,15 @@ class Requests(ABC):
         date: datetime.date | None,
     ) -> Stream:
         self._require_usable()
-        checked = [
-            one if isinstance(one, Message) else Message.from_mapping(one) for one in messages
-        ]
-        ids = encode_chat(self.tokenizer, self.chat_template, checked, date=date)
+        _require_time(cutoff)
+        ids = encode_chat(
+            self.tokenizer,
+            self.chat_template,
+            bounded_messages(messages),
+            date=date,
+            context_tokens=self._runner.context_tokens,
+        )
+        _require_time(cutoff)
         return self._ids_stream(
             cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=False
         )
@@ -241,17 +242,13 @@ class Requests(ABC):
         return Stream(Generation(self._runner, self.tokenizer, request, cutoff))
 
 
-def _bounded(prompts: Iterable[Prompt]) -> Iterable[Prompt]:
-    """Yield prompts, and raise once there are too many."""
-    if isinstance(prompts, (str, bytes, bytearray, Mapping, Set)) or not isinstance(
-        prompts, Iterable
-    ):
-        raise OptionRangeError("prompts", f"of type {type(prompts).__name__}", "a list of prompts")
-    most = limits.PROMPT_COUNT_MAX
-    for index, prompt in enumerate(prompts):
-        if index == most:
-            raise OptionRangeError("prompts", f"more than {most}", f"at most {most}")
-        yield prompt
+def _require_time(cutoff: Cutoff) -> None:
+    """Raise if a request is to end before it has begun, so that its prompt need not be read."""
+    if cutoff.is_cancelled:
+        raise RunCancelledError
+    if cutoff.remaining_s == 0:
+        LOGGER.debug("ended early after 0 answer tokens")
+        raise cutoff.exceeded()
 
 
 def _row_error(error: SslmError, index: int, *, is_value: bool) -> SslmError:

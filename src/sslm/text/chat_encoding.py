@@ -35,6 +35,7 @@ def encode_chat(
     *,
     add_generation_prompt: bool = True,
     date: datetime.date | None = None,
+    context_tokens: int | None = None,
 ) -> list[int]:
     """Return the ids of the prompt for *messages*; control tokens in messages are plain text.
 
@@ -48,8 +49,10 @@ def encode_chat(
         messages: At least one.
         add_generation_prompt: Whether the prompt ends where the assistant's answer begins.
         date: Today, for templates that mention it.
+        context_tokens: Into how many tokens prompt and answer have to fit, or None for any.
 
     Raises:
+        ContextLengthError: If the prompt is seen not to fit before it is tokenized.
         TemplateHidesContentError: If the template changes message texts beyond trimming them, or
             looks for parts of control tokens in them, so that they cannot be told from its own.
         TemplateWorkError: If rendering it, or comparing its literals with the control tokens,
@@ -71,6 +74,8 @@ def encode_chat(
         )
 
     real = render(messages)
+    if context_tokens is not None:
+        tokenizer.require_room(real, context_tokens)
     contents = [message.content for message in messages]
     disguise = _Disguise(tokenizer.controls, template.literals, contents, template.source)
     disguised = render([Message(one.role, disguise.put_on(one.content)) for one in messages])

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from sslm import limits
-from sslm.errors.runtime import TokenIdTypeError
+from sslm.errors.runtime import ContextLengthError, TokenIdTypeError
 from sslm.errors.text import TextTooLongError, TextTypeError, TextUnicodeError, TokenizerIdError
 from sslm.text.byte_alphabet import bytes_of_spelling
 from sslm.text.special_tokens import SpecialTokenFinder
@@ -44,6 +44,7 @@ class Tokenizer:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._encoder = _encoder_for(vocabulary)
+        self._token_size_chars_max = max(map(len, vocabulary.tokens))
         structural_ids = vocabulary.structural_ids()
         self.control_ids: Mapping[str, int] = MappingProxyType(
             {vocabulary.tokens[token_id]: token_id for token_id in structural_ids}
@@ -85,6 +86,21 @@ class Tokenizer:
         """
         checked = checked_text("the text", text)
         return self._framed(self.encode_parts([checked]), add_bos=add_bos, add_eos=add_eos)
+
+    def require_room(self, text: str, context_tokens: int) -> None:
+        """Raise if *text* is seen to be too long for a context, at once and without tokenizing it.
+
+        No token stands for more characters than its spelling has: in the byte alphabet each
+        character is a byte, and so at most one of the text; a byte token is part of one; all other
+        tokens are spelled as the text is. Nothing is normalized away before.
+
+        Raises:
+            ContextLengthError: If no tokens of this vocabulary could spell the text with one
+                position left for an answer; its ``needed_tokens`` is a lower bound.
+        """
+        least = -(-len(text) // self._token_size_chars_max) + 1
+        if least > context_tokens:
+            raise ContextLengthError(least, context_tokens)
 
     def encode_with_controls(
         self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None

@@ -1,0 +1,172 @@
+"""Prompts of any size are refused at once, in every face, and none that would fit is."""
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sslm import limits
+from sslm.engine.model import Model
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import ContextLengthError, DeadlineExceededError, OptionRangeError
+from sslm.text.tokenizer import Tokenizer
+from tests.converted import talking_artifact
+from tests.unit.text.vocabularies import (
+    byte_level_tokenizer,
+    published_tokenizer,
+    sentencepiece_tokenizer,
+)
+
+LONG = "a" * (limits.TEXT_SIZE_CHARS_MAX // 2)
+PIECES = ["hello", " ", "  ", "\u2581", "é", "日本語", "<s>", "<|im_start|>", "\n", "0", "ab" * 20]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with Model(talking_artifact()) as opened:
+        yield opened
+
+
+def _faces(model: Model, **options: Any) -> list[Callable[[Any], object]]:
+    def talk(text: str) -> list[dict[str, str]]:
+        return [{"role": "user", "content": text}]
+
+    return [
+        lambda text: model.generate(text, **options),
+        lambda text: model.stream(text, **options).read(),
+        lambda text: model.generate_many([text], **options),
+        lambda text: asyncio.run(model.agenerate(text, **options)),
+        lambda text: model.chat(talk(text), **options),
+        lambda text: asyncio.run(model.achat(talk(text), **options)),
+    ]
+
+
+def test_a_text_beyond_the_context_is_not_tokenized(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(model.tokenizer, "encode_parts", read.append)
+    longest = max(map(len, model.tokenizer.vocabulary.tokens))
+    for face in _faces(model):
+        with pytest.raises(ContextLengthError, match="at least") as caught:
+            face(LONG)
+        least = -(-len(LONG) // longest) + 1
+        # A template writes a little around its messages.
+        assert least <= caught.value.needed_tokens <= least + 10
+    assert read == []
+
+
+def test_every_face_has_the_deadlines_error(model: Model) -> None:
+    for face in _faces(model, deadline_s=0):
+        with pytest.raises(DeadlineExceededError):
+            face(LONG)
+
+
+def test_the_deadline_is_looked_at_when_a_text_is_tokenized(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+
+    def encode_slowly(text: str) -> list[int]:
+        now[0] += 2
+        return [1] * 10_000
+
+    monkeypatch.setattr("sslm.engine.cutoff.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(model.tokenizer, "encode", encode_slowly)
+    with pytest.raises(DeadlineExceededError):
+        model.generate("a", deadline_s=1)
+    # Rows behind the one that took the time are not tokenized.
+    now[0] = 0
+    rows = model.generate_many(["a", "b", "c"], deadline_s=1, return_errors=True)
+    assert [type(row) for row in rows] == [DeadlineExceededError] * 3
+    assert now[0] == 2
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=30))
+def test_a_text_that_fits_is_never_refused(pieces: list[str]) -> None:
+    text = "".join(pieces).encode(errors="replace").decode()
+    for tokenizer in (sentencepiece_tokenizer(), byte_level_tokenizer()):
+        _require_room_is_a_bound(tokenizer, text)
+
+
+@pytest.mark.parametrize("name", ["gpt-2", "llama-spm", "qwen2"])
+def test_the_longest_tokens_fit(name: str) -> None:
+    tokenizer = published_tokenizer(name)
+    for token_id in sorted(
+        range(tokenizer.vocab_size), key=lambda one: -len(tokenizer.spelling(one))
+    )[:50]:
+        text = tokenizer.token_bytes(token_id).decode(errors="ignore") * 20
+        _require_room_is_a_bound(tokenizer, text)
+        _require_room_is_a_bound(tokenizer, tokenizer.spelling(token_id) * 20)
+
+
+def _require_room_is_a_bound(tokenizer: Tokenizer, text: str) -> None:
+    for ids in (
+        tokenizer.encode(text, add_bos=False, add_eos=False),
+        tokenizer.encode_with_controls(text, add_bos=False, add_eos=False),
+    ):
+        tokenizer.require_room(text, len(ids) + 1)
+
+
+class _EndlessList(list[int]):
+    """Says that it is short, and has no end."""
+
+    def __iter__(self) -> Iterator[int]:
+        return itertools.repeat(1)
+
+
+def test_no_more_ids_are_taken_than_fit(model: Model) -> None:
+    taken = []
+
+    def endless() -> Iterator[int]:
+        for index in itertools.count():
+            taken.append(index)
+            yield 1
+
+    odd: Any
+    for odd, needed in (
+        (endless(), 513),
+        (_EndlessList([1]), 513),
+        (range(10**12), 10**12 + 1),
+        (range(10**30), sys.maxsize + 1),
+        ([1] * 512, 513),
+    ):
+        with pytest.raises(ContextLengthError) as caught:
+            model.generate(odd)
+        assert caught.value.needed_tokens == needed
+    assert len(taken) == 512
+    assert len(model.generate(iter([1] * 511)).token_ids) == 1  # type: ignore[arg-type]
+
+
+def test_prompts_are_counted_before_one_is_tokenized(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(model.tokenizer, "encode", read.append)
+    monkeypatch.setattr(limits, "PROMPT_COUNT_MAX", 3)
+    source = iter(itertools.count())
+    with pytest.raises(OptionRangeError, match="at most 3"):
+        model.generate_many(str(one) for one in source)
+    assert (read, next(source)) == ([], 4)
+
+
+@pytest.mark.parametrize("odd", [None, 5, "hi", b"hi", {"role": "user", "content": "hi"}])
+def test_messages_are_several(model: Model, odd: Any) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: model.chat(odd),
+        lambda: model.chat_stream(odd),
+        lambda: asyncio.run(model.achat(odd)),
+    ]
+    for call in calls:
+        with pytest.raises(OptionRangeError, match="messages"):
+            call()
+
+
+def test_messages_without_end_are_too_many(model: Model) -> None:
+    with pytest.raises(SslmError, match="messages"):
+        model.chat(itertools.repeat({"role": "user", "content": "a"}))  # type: ignore[arg-type]

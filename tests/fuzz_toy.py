@@ -1,5 +1,6 @@
 """A fuzz target with every kind of defect, to see that each is found."""
 
+import mmap
 import os
 import time
 from typing import Final
@@ -32,7 +33,8 @@ def run(data: bytes, outcomes: Outcomes) -> None:
             case b"sl":
                 _burn(0.3)
             case b"la":
-                bytearray(80 << 20)[::4096] = b"x" * (20 << 10)
+                # Straight from the system: what was freed before would be taken again first.
+                mmap.mmap(-1, 80 << 20)[:] = b"x" * (80 << 20)
             case b"cr":
                 os._exit(99)
             case _:

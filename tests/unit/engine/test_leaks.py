@@ -130,7 +130,7 @@ def test_a_dropped_model_is_freed_at_once(use: Callable[[Model], None]) -> None:
         plan = weakref.ref(model._runner._plan)
         del model
         if use is cancelled:
-            # A cancelled task and its error hold each other; a thread its request, until it is done.
+            # A cancelled task and its error hold each other; a thread its request, to its end.
             assert is_soon(lambda: seen() is None and plan() is None)
         assert seen() is None
         assert plan() is None

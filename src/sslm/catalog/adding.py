@@ -95,7 +95,7 @@ def add_once(
     *,
     origin: Mapping[str, str],
     on_progress: Progress,
-    is_only: bool = False,
+    is_successor: bool = False,
     require_allowed: Callable[[], None] = lambda: None,
 ) -> CachedModel:
     """Return a model from the cache, or make it there; of several processes, one makes it.
@@ -107,21 +107,22 @@ def add_once(
         make: Makes it in the folder it is given, and returns the file.
         origin: Where it comes from.
         on_progress: Told, among other things, whom is waited for.
-        is_only: Whether it replaces others of its name.
+        is_successor: Whether it replaces others of its name that were made of the same source, and
+            its name means it even where it was there.
         require_allowed: Raises if it may not be made; asked only where it is not there.
     """
     found = cached()
     if found is not None:
         cache.tidy()
-        return found
+        return cache.prefer(found) if is_successor else found
     require_allowed()
     name, key = name_and_key
     with cache.work_folder(name, waiting(on_progress)) as folder:
         # Another process may have been quicker while this one waited.
         found = cached()
         if found is not None:
-            return found
-        return cache.keep(make(folder), name, key, origin=origin, is_only=is_only)
+            return cache.prefer(found) if is_successor else found
+        return cache.keep(make(folder), name, key, origin=origin, is_successor=is_successor)
 
 
 def waiting(on_progress: Progress) -> OnWait:

@@ -18,7 +18,7 @@ from sslm.artifact.file_lock import is_still_at, open_lock_file, try_lock
 from sslm.artifact.work_folder import sweep_all, work_folder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.names import NAME, checked_name
-from sslm.catalog.origins import ENDING, encode_origin, origin_path
+from sslm.catalog.origins import ENDING, encode_origin, origin_path, read_origin
 from sslm.errors.catalog import CacheBusyError, CacheFolderError, ModelInUseError
 from sslm.program.program import ARITHMETIC_VERSION
 from sslm.version import VERSION
@@ -27,6 +27,8 @@ CACHE_DIR_VARIABLE: Final = "SSLM_CACHE_DIR"
 WAIT_S_MAX: Final = 3600
 """Longest wait for another process: a slow network takes its time over 90 MB."""
 
+_CLOCK_STEP_NS: Final = 2_000_000_000
+"""Between two times of files that every file system tells apart."""
 _KEY_SIZE_CHARS: Final = 16
 _FILE_NAME: Final = re.compile(rf"(?P<name>{NAME})-(?P<key>[0-9a-f]{{{_KEY_SIZE_CHARS}}})\.sslm")
 
@@ -198,16 +200,17 @@ class Cache:
         key: str,
         *,
         origin: Mapping[str, str] | None = None,
-        is_only: bool = False,
+        is_successor: bool = False,
     ) -> CachedModel:
-        """Move a finished file from the work folder to its place.
+        """Move a finished file from the work folder to its place; its name then means this file.
 
         Args:
             path: In the work folder.
             name: Of the model.
             key: Of the model.
             origin: Where it came from; names with texts.
-            is_only: Whether other files of this name are removed.
+            is_successor: Whether other files of this name that were made of the same source are
+                removed; those of another source stay.
         """
         target = self.path_of(name, key)
         for place in (target, origin_path(target)):
@@ -221,15 +224,30 @@ class Cache:
                 draft.replace(origin_path(target))
             path.replace(target)
             sync_folder(self._models_folder)
-        for model in self.models():
-            if is_only and model.name == name and model.key != key:
+        source = (origin or {}).get("sha256")
+        for model in self.others(name, key):
+            if is_successor and source and read_origin(model.path).get("sha256") == source:
                 # Some systems keep a file that is in use; then the newest one of the name counts.
                 with suppress(ModelInUseError):
                     self.remove(model)
         kept = _cached_model(target)
         if kept is None:
             raise AssertionError("a file that was just put there, under a name that was checked")
-        return kept
+        return self.prefer(kept)
+
+    def others(self, name: str, key: str) -> list[CachedModel]:
+        """Return the models of a name that have another key."""
+        return [model for model in self.models() if model.name == name and model.key != key]
+
+    def prefer(self, model: CachedModel) -> CachedModel:
+        """Let a name mean this model, whatever the clock says; return it as it is then."""
+        newest_ns = max((one.modified_ns for one in self.others(model.name, model.key)), default=0)
+        if model.modified_ns > newest_ns:
+            return model
+        with named_write_errors(model.path):
+            modified_ns = max(time.time_ns(), newest_ns + _CLOCK_STEP_NS)
+            os.utime(model.path, ns=(modified_ns, modified_ns))
+        return _cached_model(model.path) or model
 
     def remove(self, model: CachedModel) -> None:
         """Remove a model's file with the note about it, while the cache is locked.

@@ -84,7 +84,7 @@ def _add(
         return draft
 
     return add_once(
-        cache, (name, key), cached, make, origin=origin, on_progress=on_progress, is_only=True
+        cache, (name, key), cached, make, origin=origin, on_progress=on_progress, is_successor=True
     )
 
 

@@ -25,7 +25,8 @@ def encode_origin(origin: Mapping[str, str]) -> bytes:
 def read_origin(model: Path) -> dict[str, str]:
     """Return what is noted about a model's file: names with texts; nothing if it cannot be read.
 
-    It is for people to read. Nothing is decided by it, as anybody can have written it.
+    It is for people to read, as anybody can have written it. All that is decided by it is whether
+    a model is replaced by a newer conversion of the same source.
     """
     path = origin_path(model)
     with suppress(OSError, ValueError, RecursionError):

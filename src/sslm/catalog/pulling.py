@@ -123,7 +123,7 @@ def _add_file(path: Path, digest: str, cache: Cache, on_progress: Progress) -> C
         make,
         origin=origin,
         on_progress=on_progress,
-        is_only=True,
+        is_successor=True,
     )
 
 

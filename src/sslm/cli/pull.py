@@ -49,6 +49,7 @@ def pull_command(
     no_progress: NoProgressOption = False,
 ) -> None:
     """Fetch, convert or copy a model, and print its name with its place."""
+    from sslm.catalog.cache import Cache, cache_folder
     from sslm.catalog.pulling import pull
 
     use_blas_threads()
@@ -61,3 +62,6 @@ def pull_command(
     else:
         print_text(f"{pulled.name}  {pulled.size_bytes} bytes  {pulled.path}\n")
         note(f"use it as: -m {pulled.name} (names of models are in lower case)")
+    for other in Cache(cache_folder(cache_dir)).others(pulled.name, pulled.key):
+        name = f"{other.name}-{other.key}"
+        note(f"{other.name} now means this one; {name} is there too: sslm rm {name} removes it")

@@ -17,6 +17,7 @@ from tests.special_files import KINDS, kind_of, make_special
 
 KEY = "0123456789abcdef"
 OTHER_KEY = "fedcba9876543210"
+THIRD_KEY = "00000000000000aa"
 
 
 class StopWaitingError(Exception):
@@ -42,10 +43,11 @@ def hold(cache: Cache) -> "subprocess.Popen[bytes]":
     )
 
 
-def _keep(cache: Cache, name: str, key: str, *, is_only: bool = False) -> Path:
+def _keep(cache: Cache, name: str, key: str, *, source: str = "") -> Path:
     with cache.work_folder() as folder:
         (folder / "draft").write_bytes(b"model")
-        return cache.keep(folder / "draft", name, key, is_only=is_only).path
+        origin = {"sha256": source}
+        return cache.keep(folder / "draft", name, key, origin=origin, is_successor=True).path
 
 
 def test_the_folder_is_what_is_asked_for_first(
@@ -92,11 +94,20 @@ def test_the_newest_of_a_name_comes_first(cache: Cache) -> None:
     assert found.path == new
 
 
-def test_the_only_one_of_a_name_replaces_the_others(cache: Cache) -> None:
-    _keep(cache, "a", OTHER_KEY)
-    _keep(cache, "b", OTHER_KEY)
-    _keep(cache, "a", KEY, is_only=True)
-    assert [(model.name, model.key) for model in cache.models()] == [("a", KEY), ("b", OTHER_KEY)]
+def test_a_conversion_replaces_others_of_its_source_and_no_more(cache: Cache) -> None:
+    for name, key, source in (("a", OTHER_KEY, "x"), ("b", OTHER_KEY, "x"), ("a", THIRD_KEY, "y")):
+        _keep(cache, name, key, source=source)
+    _keep(cache, "a", KEY, source="x")
+    found = [(model.name, model.key) for model in cache.models()]
+    assert found == [("a", KEY), ("a", THIRD_KEY), ("b", OTHER_KEY)]
+
+
+def test_a_name_means_what_was_kept_last_whatever_the_clock_says(cache: Cache) -> None:
+    old = _keep(cache, "a", OTHER_KEY)
+    # Far ahead, as a clock that was wrong leaves it.
+    os.utime(old, ns=(1 << 62, 1 << 62))
+    new = _keep(cache, "a", KEY)
+    assert [model.path for model in cache.models()] == [new, old]
 
 
 def test_other_files_are_no_models(cache: Cache) -> None:

@@ -20,7 +20,7 @@ from sslm.errors.catalog import ModelNameError, PackageUnknownError, UnknownMode
 from sslm.errors.engine import ModelHashMismatchError
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.runtime import OptionRangeError
-from tests.converted import STORIES_SOURCE, stories_artifact
+from tests.converted import STORIES_SOURCE, stories_artifact, talking_artifact
 from tests.unit.catalog.local_package import without_network
 
 pytestmark = pytest.mark.usefixtures("_quick_conversion")
@@ -50,7 +50,7 @@ def test_a_name_goes_to_what_was_pulled_last(cache: Cache, tmp_path: Path) -> No
     shutil.copy(STORIES_SOURCE, source)
     second = pull(source, cache_dir=cache.folder)
     assert (second.name, second.key == first.key) == (first.name, False)
-    assert cache.models() == [second]
+    assert cache.models() == [second, first]
 
 
 def test_a_known_model_is_pulled_by_name(known: KnownModel, packages: Path, cache: Cache) -> None:
@@ -154,6 +154,18 @@ def test_whoever_waited_looks_again(cache: Cache, monkeypatch: pytest.MonkeyPatc
     )
     assert cache.models() == [pulled]
     assert "convert" not in work
+
+
+def test_another_file_of_the_name_stays(cache: Cache, tmp_path: Path) -> None:
+    first = pull(stories_artifact(), cache_dir=cache.folder)
+    other = tmp_path / stories_artifact().name
+    shutil.copy(talking_artifact(), other)
+    second = pull(other, cache_dir=cache.folder)
+    assert first.name == second.name
+    assert [model.key for model in cache.models()] == [second.key, first.key]
+    # Pulled again, without any work, the first is what the name means.
+    pull(stories_artifact(), cache_dir=cache.folder)
+    assert [model.key for model in cache.models()] == [first.key, second.key]
 
 
 def test_a_damaged_file_is_made_anew(cache: Cache) -> None:

@@ -1,8 +1,12 @@
 """``sslm pull``: a file of one's own gets a name."""
 
 import hashlib
+import shutil
 from pathlib import Path
 
+import pytest
+
+from sslm.cli.app import run
 from tests.unit.cli.commands import Commands
 
 
@@ -40,3 +44,20 @@ def test_what_cannot_be_pulled_is_refused_by_name(
 
 def test_help_has_an_example(sslm_command: Commands) -> None:
     assert "Example: sslm pull" in sslm_command.text("pull", "--help")
+
+
+def test_a_name_that_means_another_file_now_is_told(
+    sslm_command: Commands,
+    stories: Path,
+    talker: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = sslm_command.json("pull", stories)
+    other = tmp_path / stories.name
+    shutil.copy(talker, other)
+    assert run(["pull", str(other)]) == 0
+    earlier = f"{first['name']}-{first['key']}"
+    assert f"sslm rm {earlier} removes it" in capsys.readouterr().err
+    sslm_command.text("rm", earlier)
+    assert [model["name"] for model in sslm_command.json("list")["models"]] == [first["name"]]

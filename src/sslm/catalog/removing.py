@@ -62,5 +62,5 @@ def _unknown(name: str, cache: Cache, models: Sequence[CachedModel]) -> UnknownC
     beginning = [one for one in names if name and one.startswith(name.lower())]
     nearest = beginning or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0)
     return UnknownCachedModelError(
-        name, str(cache.folder), " or ".join(nearest) or "nothing", ", ".join(names) or "nothing"
+        name, str(cache.folder), " or ".join(nearest) or None, ", ".join(names) or None
     )

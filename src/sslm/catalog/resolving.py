@@ -2,11 +2,13 @@
 
 import difflib
 import os
+from pathlib import Path
 from typing import Final
 
 from sslm.catalog.cache import Cache
+from sslm.catalog.hub_reference import PREFIX
 from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
-from sslm.errors.catalog import UnknownModelError
+from sslm.errors.catalog import NotPulledError, UnknownModelError
 
 _SEPARATORS: Final = ("/", "\\")
 _FILE_ENDINGS: Final = (".sslm", ".gguf")
@@ -20,8 +22,16 @@ def is_path(name_or_path: str | os.PathLike[str]) -> bool:
     return has_separator or name_or_path.lower().endswith(_FILE_ENDINGS)
 
 
-def unknown_model(name: str, cache: Cache) -> UnknownModelError:
-    """Return the error for a name that is nobody's, with the names there are."""
+def require_no_reference(name_or_path: str) -> None:
+    """Raise NotPulledError if this names a file of a hub, where only a file or a name will do."""
+    if name_or_path.startswith(PREFIX) and not Path(name_or_path).exists():
+        raise NotPulledError(name_or_path)
+
+
+def unknown_model(name: str, cache: Cache) -> UnknownModelError | NotPulledError:
+    """Return the error for a name of which the cache has no model, with the names there are."""
+    if name in KNOWN_MODELS:
+        return NotPulledError(name)
     names = sorted({*KNOWN_MODELS, *(model.name for model in cache.models())})
     nearest = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0) or [DEFAULT_NAME]
     return UnknownModelError(name, nearest[0], ", ".join(names))

@@ -34,7 +34,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import complain, note, shown
-from sslm.cli.text_input import argument_text, decode_text
+from sslm.cli.text_input import argument_text, decode_text, require_stdin
 from sslm.errors.base import SslmError
 from sslm.errors.text import TextTooLongError
 
@@ -152,6 +152,7 @@ def _ask() -> str:
 
 def _answer_lines(conversation: Conversation) -> None:
     """Answer the lines of a pipe or file; the first error ends it."""
+    require_stdin()
     limit = 4 * limits.TEXT_SIZE_CHARS_MAX
     while line := sys.stdin.buffer.readline(limit + 1):
         if len(line) > limit:

@@ -11,7 +11,12 @@ def main() -> None:
     signals.end_at_once()
     if sys.argv[1:] == ["--version"]:
         # Asked by scripts, again and again; it needs nothing of what follows.
-        print(f"sslm {VERSION}")  # noqa: T201
+        try:
+            print(f"sslm {VERSION}", flush=True)  # noqa: T201
+        except OSError as error:
+            from sslm.cli.failures import explain
+
+            sys.exit(explain(error, is_json=False))
         return
     # What takes long, and holds nothing that would have to be cleaned up, comes after.
     from sslm.cli.app import run

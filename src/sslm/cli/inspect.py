@@ -47,8 +47,9 @@ def inspect(
 def _path_of(model: str, cache_dir: Path | None) -> Path:
     """Return the file that is meant; nothing is fetched."""
     from sslm.catalog.cache import Cache, cache_folder
-    from sslm.catalog.resolving import is_path, unknown_model
+    from sslm.catalog.resolving import is_path, require_no_reference, unknown_model
 
+    require_no_reference(model)
     if is_path(model):
         return Path(model)
     cache = Cache(cache_folder(cache_dir))

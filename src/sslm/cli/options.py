@@ -68,6 +68,11 @@ def size_bytes(size: str) -> int:
     return int(match[1]) * int(base ** _POWERS[unit[:1]])
 
 
+def _folder(text: str) -> Path | None:
+    """Return the folder; an empty text counts as none, as it does in the environment."""
+    return Path(text) if text else None
+
+
 def _offline(is_asked: bool) -> bool:
     """Return whether the option or the environment forbids fetching."""
     values = {name: os.environ.get(name, "").strip() for name in OFFLINE_VARIABLES}
@@ -174,6 +179,7 @@ CacheDirOption = Annotated[
     typer.Option(
         "--cache-dir",
         envvar="SSLM_CACHE_DIR",
+        parser=_folder,
         metavar="DIR",
         help="Where converted models are kept; by default the user's cache folder.",
     ),
@@ -232,8 +238,10 @@ def open_model(
     """
     # Imported when a model is opened: asking for help needs none of it.
     from sslm.catalog.loading import load
+    from sslm.catalog.resolving import require_no_reference
     from sslm.errors.catalog import UnknownModelError
 
+    require_no_reference(model)
     count = thread_count(threads)
     if backend == "reference" and threads == DEFAULT_THREADS:
         count = 1

@@ -30,13 +30,22 @@ def read_text_file(path: Path) -> str:
     return decode_text(name, data)
 
 
+def require_stdin() -> None:
+    """Raise UnreadableFileError if stdin was closed when the program started."""
+    # Then use_utf8() has put this in its place; a stdin that is there goes by its number.
+    if getattr(sys.stdin, "name", None) == os.devnull:
+        raise UnreadableFileError("stdin", "it is closed")
+
+
 def read_stdin() -> str:
     """Return the text of stdin, to its last byte; a person is told how to end it.
 
     Raises:
+        UnreadableFileError: If it is closed.
         TextTooLongError: If it is longer than a text may be.
         BadUtf8Error: If it is not UTF-8.
     """
+    require_stdin()
     if sys.stdin.isatty():
         end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D on a line of its own"
         note(f"type the text; {end} ends it")

@@ -17,6 +17,17 @@ class UnknownModelError(ArgumentError):
     available: str
 
 
+class NotPulledError(ArgumentError):
+    """A model that would have to be fetched was named where nothing is fetched."""
+
+    status = Status.NOT_PULLED
+    message = (
+        "{name!r} is no file and not in the cache; `sslm pull {name}` fetches it, and says by "
+        "which name it is used then"
+    )
+    name: str
+
+
 class ModelNameError(ArgumentError):
     """A name cannot be that of a model in the cache."""
 
@@ -39,7 +50,10 @@ class PackageUnknownError(ArgumentError):
 
 
 class UnknownCachedModelError(ArgumentError):
-    """A model was to be removed from the cache, and is not there."""
+    """A model was to be removed from the cache, and is not there.
+
+    Of an empty cache, ``nearest`` and ``available`` are None.
+    """
 
     status = Status.UNKNOWN_CACHED_MODEL
     message = (
@@ -47,8 +61,13 @@ class UnknownCachedModelError(ArgumentError):
     )
     name: str
     folder: str
-    nearest: str
-    available: str
+    nearest: str | None
+    available: str | None
+
+    def __str__(self) -> str:
+        if self.nearest is None:
+            return f"{self.name!r} is not in the cache {self.folder!r}, which is empty"
+        return super().__str__()
 
 
 class CacheFolderError(ArgumentError):

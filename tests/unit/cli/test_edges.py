@@ -178,7 +178,7 @@ def test_after_two_dashes_a_prompt_may_look_like_an_option(sslm_command: Command
 
 @pytest.mark.parametrize(
     ("shell", "code"),
-    [("<&-", 0), (">&-", 0), ("2>&-", 0), ("2>/dev/full", 0), (">/dev/full", 5), ("| :", 0)],
+    [("<&-", 3), (">&-", 0), ("2>&-", 0), ("2>/dev/full", 0), (">/dev/full", 5), ("| :", 0)],
 )
 def test_a_stream_that_is_closed_or_full_is_no_defect(shell: str, code: int) -> None:
     prompt = "-" if shell == "<&-" else PROMPT
@@ -186,6 +186,36 @@ def test_a_stream_that_is_closed_or_full_is_no_defect(shell: str, code: int) -> 
     assert done.returncode == code, done.stderr
     assert b"Traceback" not in done.stderr
     assert b"Exception ignored" not in done.stderr
+
+
+def test_a_chat_whose_stdin_is_closed_is_no_empty_chat(talker: Path) -> None:
+    assert sslm_process("chat", "-m", talker, shell="<&-").returncode == 3
+
+
+@pytest.mark.parametrize(("shell", "code"), [(">/dev/full", 5), ("| :", 0), (">&-", 0)])
+def test_the_version_on_a_stream_that_fails_is_no_defect(shell: str, code: int) -> None:
+    done = sslm_process("--version", shell=shell)
+    assert done.returncode == code, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+def test_a_pipe_that_was_closed_before_the_version_is_no_defect() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "sslm", "--version"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=os.environ | ENVIRONMENT,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_an_empty_folder_counts_as_none(sslm_command: Commands, tmp_path: Path) -> None:
+    assert sslm_command.json("list", "--cache-dir", "")["cache_dir"] == str(tmp_path / "cache")
 
 
 def test_a_json_error_on_a_full_disk_still_has_its_line() -> None:

@@ -105,3 +105,12 @@ def test_what_is_no_model_is_refused(
 
 def test_an_unknown_name_is_refused(sslm_command: Commands) -> None:
     assert sslm_command.error("inspect", "no-such-model", code=4) == "UnknownModelError"
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m", "hf:org/repo"])
+def test_what_is_not_fetched_yet_is_said_to_be_so(name: str, sslm_command: Commands) -> None:
+    for arguments in (("inspect", name), ("tokenize", "x", "-m", name)):
+        if arguments[0] == "inspect" or name.startswith("hf:"):
+            facts = sslm_command.json(*arguments, code=4)["error"]
+            assert facts["type"] == "NotPulledError"
+            assert f"`sslm pull {name}`" in facts["message"]

@@ -35,7 +35,10 @@ def test_names_or_all_and_not_both(sslm_command: Commands, arguments: tuple[str,
 
 
 def test_an_unknown_name_has_its_own_error(sslm_command: Commands) -> None:
-    assert sslm_command.error("rm", "nobody", code=4) == "UnknownCachedModelError"
+    error = sslm_command.json("rm", "nobody", code=4)["error"]
+    assert error["type"] == "UnknownCachedModelError"
+    assert (error["facts"]["nearest"], error["facts"]["available"]) == (None, None)
+    assert error["message"].endswith("which is empty")
 
 
 def test_pull_says_that_names_are_in_lower_case(

@@ -47,6 +47,8 @@ _HELP: Final = (
     "conversation as JSON (/save! replaces FILE); /quit ends it; //TEXT says /TEXT. Ctrl-C "
     "stops an answer and keeps what was shown."
 )
+_WANTED: Final = {"/edit": "the new text", "/save": "a file's name", "/save!": "a file's name"}
+"""What commands of a chat are given."""
 _DATE_FORMAT: Final = "%Y-%m-%d"
 
 
@@ -173,14 +175,19 @@ def _obey(conversation: Conversation, line: str) -> bool:
     elif word == "/undo":
         undone = conversation.undo()
         note("there is nothing to undo" if undone is None else shown(f"undone: {undone.content}"))
-    elif word == "/edit" and rest.strip():
-        conversation.undo()
-        _say(conversation, rest)
-    elif word in ("/save", "/save!") and rest.strip():
+    elif word in _WANTED and not rest.strip():
+        note(f"{word} needs {_WANTED[word]} after it")
+    elif word == "/edit":
+        if conversation.undo() is None:
+            note("there is nothing to edit, and nothing was said")
+        else:
+            _say(conversation, rest)
+    elif word in ("/save", "/save!"):
         # A user that nobody knows stays part of the name, where Path would raise.
         path = Path(os.path.expanduser(rest.strip()))  # noqa: PTH111
         conversation.save(path, is_replaced=word == "/save!")
     else:
+        note(shown(f"there is no command {word}"))
         note(_HELP)
     return True
 

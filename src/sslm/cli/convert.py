@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from sslm.cli.blas import use_blas_threads
+from sslm.cli.failures import about_file
 from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
 from sslm.errors.commands import OutputExistsError, OutputNotFileError
@@ -48,7 +49,7 @@ def convert(
     from sslm.engine.results import NANOSECONDS_PER_MS
 
     started_ns = time.perf_counter_ns()
-    with progress(is_shown=not no_progress) as report:
+    with about_file(str(source)), progress(is_shown=not no_progress) as report:
         done = convert_gguf(source, out, weights=weights, on_progress=report)
     elapsed_ms = (time.perf_counter_ns() - started_ns) // NANOSECONDS_PER_MS
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sslm.cli.blas import use_blas_threads
+from sslm.cli.failures import about_file
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MODEL,
@@ -88,6 +89,7 @@ def evaluate(
 
     content = read_text_file(text)
     with (
+        about_file(str(source)),
         open_model(
             model,
             backend="reference",

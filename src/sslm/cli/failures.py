@@ -5,7 +5,8 @@ import math
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import typer
@@ -21,7 +22,7 @@ from sslm.cli.exit_codes import (
 )
 from sslm.cli.output import complain, print_json, shown, silence
 from sslm.cli.signals import told
-from sslm.errors.base import SslmError
+from sslm.errors.base import ArtifactError, NumericError, SslmError
 from sslm.errors.status import Status
 
 # Some releases of typer carry a click of their own, so its base class is found through typer.
@@ -29,6 +30,17 @@ _UsageProblem: Final = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 _STRAY_WORDS: Final = "unexpected extra argument"
+
+
+@contextmanager
+def about_file(name: str) -> Iterator[None]:
+    """Let what is wrong with a file be told with its name, where the error does not have it."""
+    try:
+        yield
+    except (ArtifactError, NumericError) as error:
+        if name not in str(error):
+            error.add_note(name)
+        raise
 
 
 def explain(error: BaseException, *, is_json: bool) -> int:
@@ -57,7 +69,8 @@ def explain(error: BaseException, *, is_json: bool) -> int:
 def _facts(error: BaseException) -> tuple[str, int | None, str, int]:
     """Return an error's kind, status, message, and exit code."""
     if isinstance(error, SslmError):
-        return type(error).__name__, int(error.status), str(error), exit_code(error)
+        message = ": ".join([*getattr(error, "__notes__", []), str(error)])
+        return type(error).__name__, int(error.status), message, exit_code(error)
     if isinstance(error, _UsageProblem):
         return "UsageError", None, _usage_message(error), USAGE
     if isinstance(error, (KeyboardInterrupt, typer.Abort)):

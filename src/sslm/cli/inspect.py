@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from sslm.cli.failures import about_file
 from sslm.cli.model_facts import artifact_facts, gguf_facts
 from sslm.cli.options import CacheDirOption, JsonOption
 from sslm.cli.output import print_json, print_text, shown
@@ -37,7 +38,8 @@ def inspect(
     can be converted, and if not, why.
     """
     path = _path_of(model, cache_dir)
-    facts = gguf_facts(path) if _is_gguf(path) else artifact_facts(path)
+    with about_file(str(path)):
+        facts = gguf_facts(path) if _is_gguf(path) else artifact_facts(path)
     if as_json:
         print_json(facts)
     else:

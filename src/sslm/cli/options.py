@@ -10,6 +10,7 @@ import typer
 from sslm import limits
 from sslm.catalog.offline import OFF_WORDS, OFFLINE_VARIABLES, is_offline
 from sslm.cli.cores import physical_cores
+from sslm.cli.failures import about_file
 from sslm.cli.output import note, progress, shown
 from sslm.cli.text_input import argument_text
 
@@ -246,7 +247,7 @@ def open_model(
     if backend == "reference" and threads == DEFAULT_THREADS:
         count = 1
     try:
-        with progress(is_shown=not no_progress) as report:
+        with about_file(model), progress(is_shown=not no_progress) as report:
             return load(
                 model,
                 sha256=sha256,

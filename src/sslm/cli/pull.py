@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from sslm.cli.blas import use_blas_threads
+from sslm.cli.failures import about_file
 from sslm.cli.listing import model_facts
 from sslm.cli.options import (
     CacheDirOption,
@@ -53,7 +54,7 @@ def pull_command(
     from sslm.catalog.pulling import pull
 
     use_blas_threads()
-    with progress(is_shown=not no_progress) as report:
+    with about_file(model), progress(is_shown=not no_progress) as report:
         pulled = pull(
             model, sha256=sha256, download=not offline, cache_dir=cache_dir, on_progress=report
         )

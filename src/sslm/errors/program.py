@@ -57,11 +57,12 @@ class SegmentRangeError(ArgumentError):
 
 
 class TierUnavailableError(ArgumentError):
-    """A forced CPU tier does not exist, or does not run on this machine."""
+    """A forced CPU tier does not exist, or does not run on this machine or backend."""
 
     status = Status.TIER_UNAVAILABLE
-    message = "tier {tier!r} is not usable on this machine; usable are: {usable}"
+    message = "tier {tier!r} is not usable {where}; usable are: {usable}"
     tier: str
+    where: str
     usable: str
 
 

@@ -144,14 +144,21 @@ def test_a_person_who_types_no_text_is_told_so(
 def test_the_digest_of_every_answer_goes_to_stderr(
     talker: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _pipe(monkeypatch, "Hello\n/undo\n/undo\n/unknown\n")
+    _pipe(monkeypatch, "Hello\n/undo\n/undo\n/unknown\n/edit Other\n/edit\n/save! \n")
     assert run(["chat", "-m", str(talker), "--max-tokens", "8", "--no-progress"]) == 0
     with Model(talker) as model:
         digest = model.chat([Message("user", "Hello")], max_tokens=8).digest
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"digest {digest} (8 tokens, length)"
     assert lines[1:3] == ["undone: Hello", "there is nothing to undo"]
-    assert lines[3].startswith("/undo takes back")
+    assert lines[3] == "there is no command /unknown"
+    assert lines[4].startswith("/undo takes back")
+    # Nothing was said, so nothing was answered either.
+    assert lines[5:] == [
+        "there is nothing to edit, and nothing was said",
+        "/edit needs the new text after it",
+        "/save! needs a file's name after it",
+    ]
 
 
 def test_the_first_error_ends_a_pipe(

@@ -289,3 +289,12 @@ def test_json_output_has_the_documented_keys(sslm_command: Commands, command: st
     documented = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
     section = documented.split(f"`{command}`: ", 1)[1].split("\n- ", 1)[0]
     assert {key for key in found if f"`{key}`" not in section} == set()
+
+
+def test_a_tier_that_a_backend_does_not_have_is_not_blamed_on_the_machine(
+    sslm_command: Commands,
+) -> None:
+    options = ("-m", stories_artifact(), "--backend", "reference", "--tier", "scalar")
+    error = sslm_command.json("generate", PROMPT, *options, code=4)["error"]
+    assert error["type"] == "TierUnavailableError"
+    assert "with the backend reference" in error["message"]

@@ -114,3 +114,18 @@ def test_what_is_not_fetched_yet_is_said_to_be_so(name: str, sslm_command: Comma
             facts = sslm_command.json(*arguments, code=4)["error"]
             assert facts["type"] == "NotPulledError"
             assert f"`sslm pull {name}`" in facts["message"]
+
+
+@pytest.mark.parametrize("content", [b"", b"no model", b"GGUF", b"GGUF" + bytes(60), b"SSLM"])
+def test_what_is_wrong_with_a_file_is_told_with_its_name(
+    content: bytes, sslm_command: Commands, tmp_path: Path
+) -> None:
+    for name, commands in {
+        "damaged.sslm": (["inspect"], ["verify"], ["pull"], ["tokenize", "x", "-m"]),
+        "damaged.gguf": (["inspect"], ["pull"], ["convert", "-o", tmp_path / "out.sslm"]),
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        for command in commands:
+            facts = sslm_command.json(*command, path, code=3)["error"]
+            assert facts["message"].count(str(path)) == 1, command

@@ -25,7 +25,7 @@ class NativeBackend:
         self._library = load_library()
         usable = available_tiers()
         if tier not in ("auto", *usable):
-            raise TierUnavailableError(tier, ", ".join(usable))
+            raise TierUnavailableError(tier, "on this machine", ", ".join(usable))
         if not 1 <= threads <= THREAD_COUNT_MAX:
             raise OpShapeError("NativeBackend", "threads", str(threads), f"1 to {THREAD_COUNT_MAX}")
         self._tier = best_tier() if tier == "auto" else tier

@@ -145,7 +145,7 @@ class NativePlan:
         lib = self._library.lib
         if status == lib.SSLM_BAD_TIER:
             tier = TIERS[self._lowering.struct.tier]
-            return TierUnavailableError(tier, ", ".join(available_tiers()))
+            return TierUnavailableError(tier, "on this machine", ", ".join(available_tiers()))
         if status == lib.SSLM_BAD_MEMORY:
             return PlanMemoryUnusableError(self._size_bytes, address)
         return ThreadStartError(self._threads)

@@ -34,7 +34,7 @@ class ReferenceBackend:
 
     def __init__(self, tier: str = "auto") -> None:
         if tier not in ("auto", self.tier):
-            raise TierUnavailableError(tier, self.tier)
+            raise TierUnavailableError(tier, "with the backend reference", self.tier)
 
     def scratch_size_bytes(
         self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int

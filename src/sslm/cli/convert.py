@@ -26,7 +26,9 @@ def convert(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="OUT.sslm", help="The artifact to write.")
     ],
-    weights: Annotated[str, typer.Option("--weights", help="Format of the weights.")] = "int8",
+    weights: Annotated[
+        str, typer.Option("--weights", help="Format of the weights: int8.")
+    ] = "int8",
     force: Annotated[
         bool, typer.Option("--force", help="Replace OUT.sslm if it exists, in one step.")
     ] = False,

@@ -1,6 +1,7 @@
 """``sslm eval``: perplexity of an artifact beside that of its float32 source."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -27,6 +28,7 @@ from sslm.cli.options import (
 from sslm.cli.output import print_json, print_text, progress
 from sslm.cli.text_input import read_text_file
 from sslm.cli.verify import ModelArgument
+from sslm.errors.runtime import OptionRangeError
 
 if TYPE_CHECKING:
     from sslm.convert.evaluate import Evaluation
@@ -89,7 +91,7 @@ def evaluate(
 
     content = read_text_file(text)
     with (
-        about_file(str(source)),
+        _own_names(),
         open_model(
             model,
             backend="reference",
@@ -99,6 +101,7 @@ def evaluate(
             offline=offline,
             no_progress=no_progress,
         ) as opened,
+        about_file(str(source)),
         GgufModelSource.open(source) as weights,
         progress(is_shown=not no_progress) as report,
     ):
@@ -121,6 +124,17 @@ def evaluate(
         print_json(asdict(found) | {"perplexity_change": found.perplexity_change})
     else:
         print_text(_lines(found))
+
+
+@contextmanager
+def _own_names() -> Iterator[None]:
+    """Let an error about the context name the option of this command."""
+    try:
+        yield
+    except OptionRangeError as error:
+        if error.option != "context_tokens":
+            raise
+        raise OptionRangeError("context", error.found, error.expected) from error
 
 
 def _lines(found: "Evaluation") -> str:

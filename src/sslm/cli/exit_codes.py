@@ -11,6 +11,8 @@ from sslm.errors.base import (
     SslmError,
     StateError,
 )
+from sslm.errors.model import EvaluationWindowError
+from sslm.errors.runtime import OptionRangeError
 
 DIFFERENT: Final = 1
 """Verified, and not the same."""
@@ -36,6 +38,24 @@ FAMILIES: Final[dict[type[SslmError], int]] = {
 """Exit code of every family; the exact ``Status`` is in the JSON output."""
 
 
+_OPTIONS: Final = frozenset(
+    {
+        *("context", "context_tokens", "deadline_s", "max_tokens", "memory_bytes", "sha256"),
+        *("stop", "threads", "weights"),
+    }
+)
+"""Options of functions that are options of commands too, with dashes in their names."""
+
+
+def option_name(error: SslmError) -> str | None:
+    """Return the option of a command whose value is what is wrong, as it is typed, or None."""
+    if isinstance(error, OptionRangeError) and error.option in _OPTIONS:
+        return "--" + error.option.replace("_", "-")
+    return None
+
+
 def exit_code(error: SslmError) -> int:
     """Return the exit code of an error's family."""
+    if option_name(error) or isinstance(error, EvaluationWindowError):
+        return USAGE
     return next((code for family, code in FAMILIES.items() if isinstance(error, family)), INTERNAL)

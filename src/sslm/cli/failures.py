@@ -19,6 +19,7 @@ from sslm.cli.exit_codes import (
     SIGNALLED,
     USAGE,
     exit_code,
+    option_name,
 )
 from sslm.cli.output import complain, print_json, shown, silence
 from sslm.cli.signals import told
@@ -38,7 +39,7 @@ def about_file(name: str) -> Iterator[None]:
     try:
         yield
     except (ArtifactError, NumericError) as error:
-        if name not in str(error):
+        if name not in str(error) and not hasattr(error, "__notes__"):
             error.add_note(name)
         raise
 
@@ -69,7 +70,9 @@ def explain(error: BaseException, *, is_json: bool) -> int:
 def _facts(error: BaseException) -> tuple[str, int | None, str, int]:
     """Return an error's kind, status, message, and exit code."""
     if isinstance(error, SslmError):
-        message = ": ".join([*getattr(error, "__notes__", []), str(error)])
+        option = option_name(error)
+        told_as = error.message.format(**error.facts() | {"option": option}) if option else error
+        message = ": ".join([*getattr(error, "__notes__", []), str(told_as)])
         return type(error).__name__, int(error.status), message, exit_code(error)
     if isinstance(error, _UsageProblem):
         return "UsageError", None, _usage_message(error), USAGE

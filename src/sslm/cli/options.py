@@ -151,7 +151,6 @@ DeadlineOption = Annotated[
     typer.Option(
         "--deadline-s",
         metavar="SECONDS",
-        min=0,
         help="Give up if an answer takes longer; exit 5.",
     ),
 ]

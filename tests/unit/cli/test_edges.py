@@ -13,7 +13,7 @@ import pytest
 import sslm
 from sslm import limits
 from sslm.cli.app import run
-from sslm.cli.exit_codes import FAMILIES, INTERRUPTED
+from sslm.cli.exit_codes import FAMILIES, INTERRUPTED, USAGE
 from sslm.cli.failures import explain
 from sslm.errors.status import Status
 from sslm.text.tokenizer import Tokenizer
@@ -66,7 +66,7 @@ def test_an_exit_code_for_every_cause_is_in_the_json(capsys: pytest.CaptureFixtu
         assert (error["type"], error["exit_code"]) == (kind.__name__, code)
         codes[error["status"]] = code
     assert set(codes) == set(Status) - {Status.OK, Status.INTERNAL}
-    assert set(codes.values()) == set(FAMILIES.values())
+    assert set(codes.values()) == {*FAMILIES.values(), USAGE}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,8 @@ def test_an_exit_code_for_every_cause_is_in_the_json(capsys: pytest.CaptureFixtu
         (("doctor",), 0),
         (("doctor", "now"), 2),
         (("inspect", "missing.sslm"), 3),
-        (("generate", PROMPT, "-m", stories_artifact, "--max-tokens", "0"), 4),
+        (("generate", PROMPT, "-m", stories_artifact, "--max-tokens", "0"), 2),
+        (("generate", PROMPT, "-m", stories_artifact, "--context-tokens", "3"), 4),
         (("generate", PROMPT, "-m", stories_artifact, "--memory-bytes", "1k"), 5),
         (("generate", PROMPT, "-m", stories_artifact, "--deadline-s", "0"), 5),
         (("verify", "smollm2-135m", "--cache-dir", "/nonexistent"), 6),
@@ -220,8 +221,8 @@ def test_an_empty_folder_counts_as_none(sslm_command: Commands, tmp_path: Path) 
 
 def test_a_json_error_on_a_full_disk_still_has_its_line() -> None:
     done = sslm_process(*generate(PROMPT), "--max-tokens", "0", "--json", shell=">/dev/full")
-    assert done.returncode == 4
-    assert done.stderr.startswith(b"error: max_tokens")
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"error: --max-tokens is 0")
 
 
 @pytest.mark.parametrize(
@@ -298,3 +299,32 @@ def test_a_tier_that_a_backend_does_not_have_is_not_blamed_on_the_machine(
     error = sslm_command.json("generate", PROMPT, *options, code=4)["error"]
     assert error["type"] == "TierUnavailableError"
     assert "with the backend reference" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("--max-tokens", value) for value in ("-1", "0", "1.5", "9999999999999999999999")),
+        *(("--memory-bytes", value) for value in ("0", "-1", "9T9", "9999999999999999999T")),
+        *(("--deadline-s", value) for value in ("-1", "inf", "nan", "1e300", "soon")),
+        *(("--context-tokens", value) for value in ("-1", "0", "1048577", "all")),
+        *(("--threads", value) for value in ("0", "-1", "1000", "many")),
+        *(("--sha256", value) for value in ("", "abc")),
+        ("--stop", ""),
+        ("--stop", "x" * (limits.STOP_SIZE_CHARS_MAX + 1)),
+        ("--backend", "none"),
+        ("--tier", "none"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_usage_and_named_as_it_is_typed(
+    option: str, value: str, sslm_command: Commands
+) -> None:
+    arguments = ("generate", PROMPT, "-m", stories_artifact(), option, value)
+    assert option in sslm_command.json(*arguments, code=2)["error"]["message"]
+
+
+def test_every_format_of_weights_is_in_the_help(sslm_command: Commands) -> None:
+    from sslm.convert.conversion import WEIGHT_FORMATS
+
+    text = " ".join(sslm_command.text("convert", "--help").split())
+    assert f"Format of the weights: {', '.join(WEIGHT_FORMATS)}." in text

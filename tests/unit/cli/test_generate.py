@@ -81,7 +81,7 @@ def test_a_dash_reads_stdin_to_the_last_byte(
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [
-        ((PROMPT, "--max-tokens", "0"), 4, "OptionRangeError"),
+        ((PROMPT, "--max-tokens", "0"), 2, "OptionRangeError"),
         ((PROMPT, "--context-tokens", "3"), 4, "ContextLengthError"),
         ((PROMPT, "--memory-bytes", "1000"), 5, "MemoryBudgetError"),
         ((PROMPT, "--tier", "numpy"), 4, "TierUnavailableError"),

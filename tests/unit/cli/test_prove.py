@@ -59,7 +59,7 @@ def test_a_difference_is_exit_code_1(
 
 def test_bad_requests_are_refused(sslm_command: Commands, stories: Path) -> None:
     arguments = ("prove", PROMPT, "-m", stories, "--max-tokens", "0")
-    assert sslm_command.error(*arguments, code=4) == "OptionRangeError"
+    assert sslm_command.error(*arguments, code=2) == "OptionRangeError"
     # The fixture's cache is empty, and fetching is switched off.
     assert sslm_command.error("prove", PROMPT, code=6) == "OfflineError"
     assert sslm_command.error("prove", PROMPT, "-m", "nobody", code=4) == "UnknownModelError"

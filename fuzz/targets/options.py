@@ -26,7 +26,7 @@ from sslm.cli.options import size_bytes, thread_count
 from sslm.cli.output import shown
 from sslm.cli.text_input import decode_text
 from sslm.convert.architectures import ARCHITECTURES
-from sslm.engine.options import require_int
+from sslm.engine.options import checked_int
 from sslm.engine.request import Request, stop_strings
 from sslm.errors.base import ArgumentError, ArtifactError
 from sslm.limits import THREAD_COUNT_MAX
@@ -90,8 +90,8 @@ def _check_number(text: str) -> None:
     bits = int(text) if text.isdecimal() and len(text) < 11 else -1
     for value in (text, bits):
         with contextlib.suppress(ArgumentError):
-            require_int("fuzzed", value, lowest=1, highest=9)
-            require(value in range(1, 10), "an option is in its range")
+            found = checked_int("fuzzed", value, lowest=1, highest=9)
+            require(found in range(1, 10), "an option is in its range")
     number = binary32_from_bits("fuzzed", bits)
     require(binary32_bits("fuzzed", number) == bits, "a number has one bit pattern")
 

@@ -9,6 +9,7 @@ from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
 from sslm.catalog.resolving import is_path, unknown_model
 from sslm.engine.model import Model
 from sslm.engine.opening import checked_sha256
+from sslm.engine.options import checked_path, require_bool, require_callback
 from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import CachedModelError
 from sslm.errors.engine import ModelHashMismatchError
@@ -26,7 +27,7 @@ def load(
     download: bool = True,
     mmap: bool = True,
     cache_dir: str | os.PathLike[str] | None = None,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: Progress | None = None,
 ) -> Model:
     """Open a model; a known one is fetched and converted first if it is not in the cache.
 
@@ -43,19 +44,24 @@ def load(
         mmap: Whether the file is mapped, and so must not change while the model is open, or copied
             and then verified.
         cache_dir: Where converted models are kept; None for ``SSLM_CACHE_DIR`` or the user's cache.
-        on_progress: Told what takes long, how far it is, and out of how much.
+        on_progress: Told what takes long, how far it is, and out of how much; or None.
 
     Raises:
+        OptionRangeError: If an argument is of another type; nothing was fetched.
         UnknownModelError: If there is no model of this name.
         OfflineError: If the model would have to be fetched and must not be.
         NetworkError: If it cannot be fetched; one class per cause.
         CachedModelError: If the cached file is damaged, or is not the known model.
         SslmError: As :class:`sslm.Model` does.
     """
-    if sha256 is not None:
-        # Before anything is fetched for it.
-        sha256 = checked_sha256(sha256)
-    path = _resolve(name_or_path, Cache(cache_folder(cache_dir)), download, on_progress)
+    # Before anything is fetched for it.
+    _require_paths(name_or_path, cache_dir)
+    require_bool("download", download)
+    require_bool("mmap", mmap)
+    require_callback("on_progress", on_progress)
+    sha256 = None if sha256 is None else checked_sha256(sha256)
+    tell = on_progress or (lambda what, done, total: None)
+    path = _resolve(name_or_path, Cache(cache_folder(cache_dir)), download, tell)
     try:
         model = Model(
             path,
@@ -78,6 +84,12 @@ def load(
         model.close()
         raise CachedModelError(known.name, str(path), f"its model_id is {model.model_id}")
     return model
+
+
+def _require_paths(name_or_path: object, cache_dir: object) -> None:
+    checked_path("name_or_path", name_or_path)
+    if cache_dir is not None:
+        checked_path("cache_dir", cache_dir)
 
 
 def _resolve(

@@ -59,6 +59,10 @@ class AsyncStream:
             # At once: if a thread computes for another task, the flag ends it in a moment.
             self._stream.close()
 
+    def __repr__(self) -> str:
+        is_begun = self._stream is not None
+        return f"<sslm.AsyncStream, {'begun' if is_begun else 'not begun'}>"
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from sslm import limits
 from sslm.errors.native import RunCancelledError, ThreadStartError
 from sslm.errors.runtime import DeadlineExceededError, OptionRangeError
+from sslm.errors.showing import briefly
 from sslm.runtime.cancellation import Cancellation
 
 
@@ -116,4 +117,4 @@ def _require_seconds(value: float) -> None:
     # Infinity is beyond the limit, and NaN compares with nothing.
     if not (is_number and 0 <= value <= limits.DEADLINE_S_MAX):
         expected = f"seconds, from 0 to {limits.DEADLINE_S_MAX}, or None"
-        raise OptionRangeError("deadline_s", repr(value), expected)
+        raise OptionRangeError("deadline_s", briefly(value), expected)

@@ -154,7 +154,7 @@ class Generation:
         """Return the answer, once the pieces have come to their end."""
         return Completion(
             text="".join(self._text),
-            token_ids=self._token_ids,
+            token_ids=list(self._token_ids),
             digest=self._digest.hex(),
             finish_reason=self._finish_reason,
             stop_reason=self._stop_reason,

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -13,7 +12,13 @@ from sslm.engine.async_requests import AsyncRequests
 from sslm.engine.background import Background
 from sslm.engine.log import LOGGER
 from sslm.engine.opening import context_of, open_artifact, require_sha256
-from sslm.engine.options import require_int
+from sslm.engine.options import (
+    checked_int,
+    checked_path,
+    require_bool,
+    require_callback,
+    require_name,
+)
 from sslm.engine.results import NANOSECONDS_PER_MS, Footprint
 from sslm.engine.runner import Runner, open_backend
 from sslm.engine.spec import ModelSpec
@@ -68,14 +73,17 @@ class Model(AsyncRequests):
         memory_bytes: int | None = None,
         mmap: bool = True,
     ) -> None:
-        self.path = Path(path)
-        require_int("threads", threads, lowest=1, highest=limits.THREAD_COUNT_MAX)
-        if backend == "reference" and threads > 1:
-            raise OptionRangeError("threads", str(threads), "1: the reference has no more")
+        self.path = checked_path("path", path)
+        require_name("backend", backend)
+        require_name("tier", tier)
+        require_bool("mmap", mmap)
+        self._threads = checked_int("threads", threads, lowest=1, highest=limits.THREAD_COUNT_MAX)
+        if backend == "reference" and self._threads > 1:
+            raise OptionRangeError("threads", str(self._threads), "1: the reference has no more")
         if memory_bytes is not None:
-            require_int("memory_bytes", memory_bytes, lowest=1, highest=limits.MEMORY_BYTES_MAX)
+            most = limits.MEMORY_BYTES_MAX
+            memory_bytes = checked_int("memory_bytes", memory_bytes, lowest=1, highest=most)
         started_ns = time.perf_counter_ns()
-        self.threads = threads
         self._asked = (str(self.path.absolute()), backend, tier, memory_bytes, mmap)
         self._is_closed = False
         self._file_sha256: str | None = None
@@ -85,11 +93,11 @@ class Model(AsyncRequests):
         try:
             if sha256 is not None:
                 self._file_sha256 = require_sha256(self.path, self._artifact, sha256)
-            self.context_tokens = context_of(self._artifact, context_tokens)
+            self._context_tokens = context_of(self._artifact, context_tokens)
             self._runner = Runner(
                 self._artifact,
-                open_backend(backend, tier=tier, threads=threads),
-                context_tokens=self.context_tokens,
+                open_backend(backend, tier=tier, threads=self._threads),
+                context_tokens=self._context_tokens,
                 memory_bytes=memory_bytes,
             )
         except BaseException:
@@ -104,7 +112,7 @@ class Model(AsyncRequests):
             self.model_id,
             self.backend,
             self.tier,
-            threads,
+            self._threads,
             (time.perf_counter_ns() - started_ns) // NANOSECONDS_PER_MS,
         )
 
@@ -144,6 +152,16 @@ class Model(AsyncRequests):
     def tier(self) -> str:
         """The CPU tier in use."""
         return self._runner.tier
+
+    @property
+    def threads(self) -> int:
+        """How many threads compute."""
+        return self._threads
+
+    @property
+    def context_tokens(self) -> int:
+        """Most tokens of prompt and answer."""
+        return self._context_tokens
 
     @property
     def spec(self) -> ModelSpec:
@@ -188,7 +206,8 @@ class Model(AsyncRequests):
     def footprint(self, sequences: int = 1) -> Footprint:
         """Return the bytes that the model and this many full sequences take."""
         self._require_open()
-        require_int("sequences", sequences, lowest=0, highest=limits.SEQUENCE_COUNT_MAX)
+        most = limits.SEQUENCE_COUNT_MAX
+        sequences = checked_int("sequences", sequences, lowest=0, highest=most)
         options = SequenceOptions(context_tokens=self.context_tokens)
         kv, buffers = self._runner.sequence_sizes_bytes(options)
         return Footprint(
@@ -197,18 +216,17 @@ class Model(AsyncRequests):
             scratch=self._runner.scratch_size_bytes + buffers * sequences,
         )
 
-    def verify(
-        self, on_progress: Callable[[int, int], None] = lambda done, total: None
-    ) -> VerifyReport:
+    def verify(self, on_progress: Callable[[int, int], None] | None = None) -> VerifyReport:
         """Replay the artifact's golden runs on this machine.
 
         Args:
-            on_progress: Called with golden runs done and in all.
+            on_progress: Called with golden runs done and in all, or None.
 
         Raises:
             NoGoldenRunsError: If the artifact has none.
             ContextLengthError: If ``context_tokens`` is too small for them.
         """
+        require_callback("on_progress", on_progress)
         self._require_open()
         golden = self._artifact.golden
         if golden is None or not golden.runs:
@@ -221,7 +239,7 @@ class Model(AsyncRequests):
             self._runner,
             self.tokenizer,
             threads=self.threads,
-            on_progress=on_progress,
+            on_progress=on_progress or (lambda done, total: None),
         )
 
     def close(self) -> None:
@@ -236,6 +254,10 @@ class Model(AsyncRequests):
         if self._runner.is_owner:
             self._background.close()
         self._artifact.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "open"
+        return f"<sslm.Model {str(self.path)!r}, tier {self.tier}, {state}>"
 
     def __enter__(self) -> Self:
         return self

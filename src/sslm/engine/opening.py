@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Final
 
 from sslm.artifact import Artifact, read_artifact
-from sslm.engine.options import require_int
+from sslm.engine.options import checked_int
 from sslm.errors.engine import ModelHashMismatchError, NotAnArtifactError
 from sslm.errors.runtime import OptionRangeError
+from sslm.errors.showing import briefly
 
 DEFAULT_CONTEXT_TOKENS: Final = 4096
 
@@ -61,7 +62,7 @@ def checked_sha256(sha256: str) -> str:
     words = sha256.split() if isinstance(sha256, str) else []
     digits = words[0].lower() if words else ""
     if not re.fullmatch("[0-9a-f]{64}", digits):
-        raise OptionRangeError("sha256", repr(sha256), "64 hex digits, as sha256sum prints them")
+        raise OptionRangeError("sha256", briefly(sha256), "64 hex digits, as sha256sum prints them")
     return digits
 
 
@@ -74,5 +75,4 @@ def context_of(artifact: Artifact, context_tokens: int | None) -> int:
     limit = artifact.config.max_position_embeddings
     if context_tokens is None:
         return min(limit, DEFAULT_CONTEXT_TOKENS)
-    require_int("context_tokens", context_tokens, lowest=1, highest=limit)
-    return context_tokens
+    return checked_int("context_tokens", context_tokens, lowest=1, highest=limit)

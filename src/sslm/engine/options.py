@@ -1,13 +1,59 @@
 """Checking what a caller asked for."""
 
+import operator
+import os
+from pathlib import Path
+from typing import SupportsIndex
+
 from sslm.errors.runtime import OptionRangeError
+from sslm.errors.showing import briefly
 
 
-def require_int(option: str, value: object, *, lowest: int, highest: int) -> None:
-    """Raise unless an option is a whole number in its range.
+def checked_int(option: str, value: object, *, lowest: int, highest: int) -> int:
+    """Return an option that is a whole number in its range, as a plain integer.
+
+    Integers of other libraries are welcome; a truth value is none, though Python counts it.
 
     Raises:
-        OptionRangeError: If it is of another type, a bool included, or out of range.
+        OptionRangeError: If it is of another type, or out of range.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-        raise OptionRangeError(option, repr(value), f"an integer from {lowest} to {highest}")
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        try:
+            number = operator.index(value)
+        except TypeError:  # An array has an index if it is one integer.
+            pass
+        else:
+            if lowest <= number <= highest:
+                return number
+    raise OptionRangeError(option, briefly(value), f"an integer from {lowest} to {highest}")
+
+
+def require_bool(option: str, value: object) -> None:
+    """Raise OptionRangeError unless an option is True or False: a text such as "no" would count."""
+    if not isinstance(value, bool):
+        raise OptionRangeError(option, briefly(value), "True or False")
+
+
+def require_name(option: str, value: object) -> None:
+    """Raise OptionRangeError unless an option is a text."""
+    if not isinstance(value, str):
+        raise OptionRangeError(option, briefly(value), "a name")
+
+
+def require_callback(option: str, value: object) -> None:
+    """Raise OptionRangeError unless an option can be called, or is None."""
+    if value is not None and not callable(value):
+        raise OptionRangeError(option, briefly(value), "a function or None")
+
+
+def checked_path(option: str, value: object) -> Path:
+    """Return a path that is given as a text or as an object that stands for one.
+
+    Raises:
+        OptionRangeError: If it is anything else, bytes included.
+    """
+    if isinstance(value, (str, os.PathLike)):
+        text = os.fspath(value)
+        if isinstance(text, str):
+            return Path(text)
+    raise OptionRangeError(option, briefly(value), "a str or a path, as pathlib has them")

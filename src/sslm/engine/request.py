@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from sslm import limits
-from sslm.engine.options import require_int
+from sslm.engine.options import checked_int
 from sslm.errors.runtime import EmptyPromptError, OptionRangeError
+from sslm.errors.showing import briefly
+from sslm.errors.text import TextTypeError
 from sslm.text.tokenizer import checked_text
 
 
@@ -35,10 +38,13 @@ class Request:
     def __post_init__(self) -> None:
         if not self.prompt_ids:
             raise EmptyPromptError
-        require_int("max_tokens", self.max_tokens, lowest=1, highest=limits.CONTEXT_TOKENS_MAX)
+        most = limits.CONTEXT_TOKENS_MAX
+        max_tokens = checked_int("max_tokens", self.max_tokens, lowest=1, highest=most)
+        # As a plain integer, whatever library it came from.
+        object.__setattr__(self, "max_tokens", max_tokens)
         count, size = limits.STOP_COUNT_MAX, limits.STOP_SIZE_CHARS_MAX
         if len(self.stop) > count:
-            raise OptionRangeError("stop", f"{len(self.stop)} strings", f"at most {count}")
+            raise OptionRangeError("stop", f"more than {count} strings", f"at most {count}")
         for stop in self.stop:
             if not 1 <= len(checked_text("a stop string", stop)) <= size:
                 expected = f"a string of 1 to {size} characters"
@@ -46,9 +52,16 @@ class Request:
 
 
 def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return stops as a tuple, however the caller gave them."""
+    """Return stops as a tuple, however the caller gave them; at most one too many is taken.
+
+    Raises:
+        TextTypeError: If they are bytes.
+        OptionRangeError: If they are anything else than a string or several.
+    """
     if stop is None:
         return ()
+    if isinstance(stop, (bytes, bytearray)):
+        raise TextTypeError("a stop string", type(stop).__name__)
     if not isinstance(stop, Iterable):
-        raise OptionRangeError("stop", repr(stop), "a string or several")
-    return (stop,) if isinstance(stop, str) else tuple(stop)
+        raise OptionRangeError("stop", briefly(stop), "a string or several")
+    return (stop,) if isinstance(stop, str) else tuple(islice(stop, limits.STOP_COUNT_MAX + 1))

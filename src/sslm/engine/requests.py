@@ -8,6 +8,7 @@ from typing import Final
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation, Progress
 from sslm.engine.log import LOGGER
+from sslm.engine.options import require_bool, require_callback
 from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, bounded_prompts, prompt_ids
 from sslm.engine.request import Request, stop_strings
 from sslm.engine.results import Completion
@@ -15,6 +16,8 @@ from sslm.engine.runner import Runner
 from sslm.engine.stream import Stream
 from sslm.errors.base import SslmError, StateError
 from sslm.errors.native import RunCancelledError
+from sslm.errors.runtime import OptionRangeError
+from sslm.errors.showing import briefly
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
@@ -80,6 +83,7 @@ class Requests(ABC):
         Time between two pieces counts towards *deadline_s*. While the prompt is taken in,
         *on_progress* is told how many of its tokens are, and how many there are.
         """
+        require_callback("on_progress", on_progress)
         stream = self._prompt_stream(Cutoff(deadline_s), prompt, max_tokens=max_tokens, stop=stop)
         return stream.telling(on_progress)
 
@@ -122,6 +126,7 @@ class Requests(ABC):
         on_progress: Progress | None = None,
     ) -> Stream:
         """Answer a conversation greedily, piece by piece; see :meth:`chat` and :meth:`stream`."""
+        require_callback("on_progress", on_progress)
         stream = self._chat_stream(
             Cutoff(deadline_s), messages, max_tokens=max_tokens, stop=stop, date=date
         )
@@ -171,6 +176,7 @@ class Requests(ABC):
         stop: str | Sequence[str] | None,
         return_errors: bool,
     ) -> list[Completion | SslmError]:
+        require_bool("return_errors", return_errors)
         stops = stop_strings(stop)
         rows: list[Stream | SslmError] = []
         for index, prompt in enumerate(bounded_prompts(prompts)):
@@ -211,6 +217,7 @@ class Requests(ABC):
     ) -> Stream:
         self._require_usable()
         _require_time(cutoff)
+        _require_date(date)
         ids = encode_chat(
             self.tokenizer,
             self.chat_template,
@@ -249,6 +256,11 @@ def _require_time(cutoff: Cutoff) -> None:
     if cutoff.remaining_s == 0:
         LOGGER.debug("ended early after 0 answer tokens")
         raise cutoff.exceeded()
+
+
+def _require_date(date: object) -> None:
+    if date is not None and not isinstance(date, datetime.date):
+        raise OptionRangeError("date", briefly(date), "a datetime.date or None")
 
 
 def _row_error(error: SslmError, index: int, *, is_value: bool) -> SslmError:

@@ -84,6 +84,10 @@ class Stream:
                 if not self._is_running:
                     self._pieces.close()
 
+    def __repr__(self) -> str:
+        state = "complete" if self._generation.is_complete else "not complete"
+        return f"<sslm.Stream, {state}>"
+
     def __enter__(self) -> Self:
         return self
 

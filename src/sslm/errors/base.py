@@ -3,6 +3,7 @@
 import inspect
 from typing import Any, ClassVar, dataclass_transform
 
+from sslm.errors.showing import presentable
 from sslm.errors.status import Status
 
 
@@ -40,7 +41,8 @@ class SslmError(Exception):
         return {name: getattr(self, name) for name in self._fact_names}
 
     def __str__(self) -> str:
-        return self.message.format(**self.facts())
+        shown = {name: presentable(fact) for name, fact in self.facts().items()}
+        return self.message.format(**shown)
 
 
 class ArgumentError(SslmError, ValueError):

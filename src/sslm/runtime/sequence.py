@@ -18,6 +18,7 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
     TokenIdTypeError,
 )
+from sslm.errors.showing import briefly
 from sslm.numerics.digests import answer_digest, first_link, next_link
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES, SequenceMemory, Span, Trace
@@ -66,11 +67,11 @@ def checked_token_ids(token_ids: Iterable[object], vocab_size: int) -> list[int]
 def _checked_id(index: int, found: object, vocab_size: int) -> int:
     # Integers of other libraries are welcome; a truth value is no id, though Python counts it.
     if isinstance(found, bool) or not isinstance(found, SupportsIndex):
-        raise TokenIdTypeError(repr(found), index, type(found).__name__)
+        raise TokenIdTypeError(briefly(found), index, type(found).__name__)
     try:
         token_id = operator.index(found)
     except TypeError as error:  # An array has an index if it is one integer.
-        raise TokenIdTypeError(repr(found), index, type(found).__name__) from error
+        raise TokenIdTypeError(briefly(found), index, type(found).__name__) from error
     if not 0 <= token_id < vocab_size:
         raise TokenIdRangeError(token_id, index, vocab_size - 1)
     return token_id

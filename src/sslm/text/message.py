@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sslm.errors.showing import briefly
 from sslm.errors.text import MessageFieldError, MessageRoleError
 from sslm.text.tokenizer import checked_text
 
@@ -43,5 +44,6 @@ class Message:
         if not isinstance(fields, Mapping):
             raise MessageFieldError(f"found a value of type {type(fields).__name__}")
         if set(fields) != {"role", "content"}:
-            raise MessageFieldError(f"found {sorted(map(str, fields))}")
+            names = sorted(one if isinstance(one, str) else briefly(one) for one in fields)
+            raise MessageFieldError(f"found {briefly(names)}")
         return cls(fields["role"], fields["content"])

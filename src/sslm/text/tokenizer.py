@@ -6,6 +6,7 @@ from typing import Protocol
 
 from sslm import limits
 from sslm.errors.runtime import ContextLengthError, TokenIdTypeError
+from sslm.errors.showing import briefly
 from sslm.errors.text import TextTooLongError, TextTypeError, TextUnicodeError, TokenizerIdError
 from sslm.text.byte_alphabet import bytes_of_spelling
 from sslm.text.special_tokens import SpecialTokenFinder
@@ -160,7 +161,7 @@ class Tokenizer:
     def _spelling_at(self, index: int, token_id: int) -> str:
         # A truth value is no id, though Python counts it.
         if not isinstance(token_id, int) or isinstance(token_id, bool):
-            raise TokenIdTypeError(repr(token_id), index, type(token_id).__name__)
+            raise TokenIdTypeError(briefly(token_id), index, type(token_id).__name__)
         if not 0 <= token_id < self.vocab_size:
             raise TokenizerIdError(token_id, self.vocab_size - 1)
         return self.vocabulary.tokens[token_id]

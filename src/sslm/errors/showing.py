@@ -1,0 +1,39 @@
+"""Showing any value in a message: in few characters, and never with an error of its own."""
+
+import reprlib
+from typing import Final
+
+_TEXT_SIZE_CHARS_MAX: Final = 2000
+"""Characters of one text in a message: a path, a list of names or a reason fits."""
+
+_NUMBER_LIMIT: Final = 10**60
+"""From here on a number is described; Python refuses to write one of more than 4,300 digits."""
+
+_REPR: Final = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
+
+
+def briefly(value: object) -> str:
+    """Return ``repr(value)``, with its middle left out where it is long."""
+    if isinstance(value, int) and not -_NUMBER_LIMIT < value < _NUMBER_LIMIT:
+        return f"an integer of {value.bit_length()} bits"
+    try:
+        return _REPR.repr(value)
+    except Exception:
+        # Somebody else's __repr__ can raise anything, and so do huge numbers inside of others.
+        return f"a value of type {type(value).__name__}"
+
+
+def presentable(fact: object) -> object:
+    """Return a fact as it is, or what stands for it in a message if that would be too long.
+
+    A lone surrogate, which no terminal and no file takes, becomes its escape sequence.
+    """
+    if isinstance(fact, int) and not -_NUMBER_LIMIT < fact < _NUMBER_LIMIT:
+        return briefly(fact)
+    if not isinstance(fact, str):
+        return fact
+    text = fact
+    if len(text) > _TEXT_SIZE_CHARS_MAX:
+        text = f"{text[:_TEXT_SIZE_CHARS_MAX]} … ({len(text)} characters)"
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()

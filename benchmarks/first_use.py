@@ -258,8 +258,8 @@ def _real(cache: Path, count: int) -> Mapping[str, object]:
         "processes": count,
         "right": sum(code == 0 for code, _, _ in answers),
         "digests": sorted({answer["digest"] for code, answer, _ in answers if code == 0}),
-        "conversions": sum("quantize ..." in noted for _, _, noted in answers),
-        "fetches": sum("fetch ..." in noted for _, _, noted in answers),
+        "conversions": sum("\nquantize" in f"\n{noted}" for _, _, noted in answers),
+        "fetches": sum("\nfetch" in f"\n{noted}" for _, _, noted in answers),
         "left": left_behind(cache),
         "seconds": round(time.perf_counter() - started, 1),
     }

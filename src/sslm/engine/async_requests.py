@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Literal, overload
 
 from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
@@ -80,6 +81,39 @@ class AsyncRequests(Requests):
         )
         return AsyncStream(self._background, cutoff, start)
 
+    @overload
+    async def agenerate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        return_errors: Literal[False] = False,
+        deadline_s: float | None = None,
+    ) -> list[Completion]: ...
+
+    @overload
+    async def agenerate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        return_errors: Literal[True],
+        deadline_s: float | None = None,
+    ) -> list[Completion | SslmError]: ...
+
+    @overload
+    async def agenerate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        return_errors: bool,
+        deadline_s: float | None = None,
+    ) -> list[Completion | SslmError]: ...
+
     async def agenerate_many(
         self,
         prompts: Iterable[Prompt],
@@ -88,7 +122,7 @@ class AsyncRequests(Requests):
         stop: str | Sequence[str] | None = None,
         return_errors: bool = False,
         deadline_s: float | None = None,
-    ) -> list[Completion | SslmError]:
+    ) -> list[Completion] | list[Completion | SslmError]:
         """Continue several prompts; see :meth:`generate_many`.
 
         *prompts* is iterated in a thread.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sslm import limits
 from sslm.engine.cutoff import Cutoff
+from sslm.errors.native import ThreadStartError
 from sslm.errors.runtime import ObjectClosedError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Background:
 
         Raises:
             ObjectClosedError, ForkedProcessError: If the model cannot be used here.
+            ThreadStartError: If no thread can be started, or the main thread has ended.
             DeadlineExceededError: If the deadline passes before *call* begins to compute.
         """
         # Here, as most programs await nothing and need not wait for the import.
@@ -83,21 +85,28 @@ class Background:
             executor.shutdown(wait=threading.get_ident() not in self._threads)
 
     def _submit(self, call: Callable[[], _T]) -> "Future[_T]":
-        from concurrent.futures import ThreadPoolExecutor
-
         self._require_owner()
         with self._lock:
             if self._is_closed:
                 raise ObjectClosedError("model")
-            if self._executor is None:
-                # Told of the set, not of this object, which a cycle would keep alive.
-                self._executor = ThreadPoolExecutor(
-                    limits.ASYNC_THREAD_COUNT_MAX,
-                    thread_name_prefix="sslm",
-                    initializer=_enrol,
-                    initargs=(self._threads,),
-                )
-            return self._executor.submit(call)
+            try:
+                self._executor = self._executor or _executor(self._threads)
+                return self._executor.submit(call)
+            except RuntimeError as error:
+                # Once the main thread has ended, not even the import succeeds.
+                raise ThreadStartError(1) from error
+
+
+def _executor(threads: set[int]) -> "ThreadPoolExecutor":
+    from concurrent.futures import ThreadPoolExecutor
+
+    # Told of the set, not of its owner, which a cycle would keep alive.
+    return ThreadPoolExecutor(
+        limits.ASYNC_THREAD_COUNT_MAX,
+        thread_name_prefix="sslm",
+        initializer=_enrol,
+        initargs=(threads,),
+    )
 
 
 def _enrol(threads: set[int]) -> None:

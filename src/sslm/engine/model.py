@@ -275,7 +275,9 @@ class Model(AsyncRequests):
         return ModelSpec.load, (self.spec,)
 
     def __copy__(self) -> NoReturn:
-        raise NotCopyableError("model", "model.spec.load() opens the file again")
+        raise NotCopyableError(
+            "model", "model.spec.load() opens the file again, as unpickling it does"
+        )
 
     def __deepcopy__(self, memo: dict[int, object]) -> NoReturn:
         self.__copy__()

@@ -3,7 +3,7 @@
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal, overload
 
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation, Progress
@@ -132,6 +132,39 @@ class Requests(ABC):
         )
         return stream.telling(on_progress)
 
+    @overload
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        return_errors: Literal[False] = False,
+        deadline_s: float | None = None,
+    ) -> list[Completion]: ...
+
+    @overload
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        return_errors: Literal[True],
+        deadline_s: float | None = None,
+    ) -> list[Completion | SslmError]: ...
+
+    @overload
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        return_errors: bool,
+        deadline_s: float | None = None,
+    ) -> list[Completion | SslmError]: ...
+
     def generate_many(
         self,
         prompts: Iterable[Prompt],
@@ -140,7 +173,7 @@ class Requests(ABC):
         stop: str | Sequence[str] | None = None,
         return_errors: bool = False,
         deadline_s: float | None = None,
-    ) -> list[Completion | SslmError]:
+    ) -> list[Completion] | list[Completion | SslmError]:
         """Continue several prompts, each as :meth:`generate` does, and in their order.
 
         All prompts are checked before the first one is computed, one after the other.

@@ -67,10 +67,13 @@ class NativeLibraryAbiError(ResourceError):
 
 
 class ThreadStartError(ResourceError):
-    """The system did not start the threads that a plan was to have."""
+    """Threads were needed and did not start: too many, or the interpreter is ending."""
 
     status = Status.THREAD_START
-    message = "the system did not start {threads} threads; ask for fewer"
+    message = (
+        "{threads} more threads cannot be started: the system refuses them, or the interpreter is "
+        "ending; ask for fewer, or before the main thread ends"
+    )
     threads: int
 
 

@@ -96,7 +96,10 @@ class MemoryBudgetError(ResourceError):
     """The memory that was admitted does not suffice; nothing was allocated."""
 
     status = Status.MEMORY_BUDGET
-    message = "{needed_bytes} bytes are needed ({what}) and memory_bytes allows {limit_bytes}"
+    message = (
+        "all that is open would take {needed_bytes} bytes with {what}, and memory_bytes allows "
+        "{limit_bytes}"
+    )
     what: str
     needed_bytes: int
     limit_bytes: int
@@ -122,7 +125,7 @@ class NotCopyableError(StateError, TypeError):
     """Something that lives in one process was to be copied or pickled."""
 
     status = Status.NOT_COPYABLE
-    message = "a {kind} can be neither copied nor pickled; {advice}"
+    message = "a {kind} lives in one process and cannot be copied; {advice}"
     kind: str
     advice: str
 

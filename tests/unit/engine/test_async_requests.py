@@ -1,6 +1,8 @@
 """Coroutines: the same answers, cancelled at once, and nothing left behind."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -295,3 +297,36 @@ def test_an_asynchronous_stream_stays_in_its_process(model: Model) -> None:
 
     with pytest.raises(NotCopyableError):
         pickle.dumps(model.astream(PROMPT))
+
+
+LATE = """
+import asyncio, sys, threading, time
+import sslm
+from sslm.errors import ThreadStartError
+
+model = sslm.Model(sys.argv[1])
+if sys.argv[2] == "warm":
+    asyncio.run(model.agenerate("a", max_tokens=1))
+
+def late():
+    threading.main_thread().join()
+    time.sleep(0.05)
+    try:
+        asyncio.run(model.agenerate("a", max_tokens=1))
+    except ThreadStartError as error:
+        print("named", "ending" in str(error), len(model.generate("a", max_tokens=2).token_ids))
+
+threading.Thread(target=late).start()
+"""
+
+
+@pytest.mark.parametrize("state", ["warm", "cold"])
+def test_after_the_main_thread_a_coroutine_is_refused_by_name(state: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE, str(stories_artifact()), state],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "named True 2\n", done.stderr

@@ -138,3 +138,13 @@ def test_a_closed_model_is_no_rows_error() -> None:
 
     with pytest.raises(ObjectClosedError):
         model.generate_many(prompts(), return_errors=True)
+
+
+def test_types_say_whether_there_are_errors(model: Model) -> None:
+    # Checked by mypy: without errors among them, answers need no isinstance.
+    plain: list[Completion] = model.generate_many([[1]], max_tokens=1)
+    mixed: list[Completion | SslmError] = model.generate_many(
+        [[1]], max_tokens=1, return_errors=True
+    )
+    assert plain[0].token_ids
+    assert [*plain] == mixed

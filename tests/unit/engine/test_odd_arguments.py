@@ -1,6 +1,7 @@
 """Arguments of another kind than expected: refused by name, and shown in few characters."""
 
 import asyncio
+import copy
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,13 @@ from sslm.engine.model import Model
 from sslm.engine.request import stop_strings
 from sslm.errors.base import SslmError
 from sslm.errors.catalog import UnknownModelError
-from sslm.errors.runtime import OptionRangeError, TokenIdRangeError, TokenIdTypeError
+from sslm.errors.runtime import (
+    MemoryBudgetError,
+    NotCopyableError,
+    OptionRangeError,
+    TokenIdRangeError,
+    TokenIdTypeError,
+)
 from sslm.errors.showing import briefly
 from sslm.errors.text import MessageFieldError, TextTypeError
 from tests.converted import stories_artifact, talking_artifact
@@ -194,3 +201,12 @@ def test_each_result_is_its_own(model: Model) -> None:
     first = stream.read()
     first.token_ids.clear()
     assert len(stream.result().token_ids) == 3
+
+
+def test_messages_say_what_can_be_done_instead(model: Model) -> None:
+    assert "unpickling" in _message(NotCopyableError, lambda: copy.copy(model))
+    with Model(talking_artifact(), context_tokens=64) as free:
+        limit = free.footprint().total - 1
+    with Model(talking_artifact(), context_tokens=64, memory_bytes=limit) as full:
+        message = _message(MemoryBudgetError, lambda: full.generate([1] * 60))
+    assert message.startswith(f"all that is open would take {limit + 1} bytes")

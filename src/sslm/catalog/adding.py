@@ -13,7 +13,7 @@ from sslm.errors.catalog import OfflineError
 from sslm.errors.engine import ModelHashMismatchError
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and out of how much."""
+"""Told what is being done, how far it is, and out of how much; 0 where nobody knows."""
 
 
 def add_known_model(
@@ -129,7 +129,7 @@ def waiting(on_progress: Progress) -> OnWait:
     """Return what reports for whom this process waits, and how long at most."""
 
     def wait(waited_s: int, holder: str) -> None:
-        on_progress(f"waiting at most {WAIT_S_MAX} s for {holder}", waited_s, WAIT_S_MAX)
+        on_progress(f"waiting at most {WAIT_S_MAX} s for {holder}", waited_s, 0)
 
     return wait
 

@@ -18,6 +18,13 @@ def note_digest(completion: "Completion") -> None:
     note(f"digest {completion.digest} ({count} tokens, {completion.finish_reason})")
 
 
+def note_cut(completion: "Completion", max_tokens: int) -> None:
+    """Say on stderr that an answer is shorter than was asked for, because the context is full."""
+    count = len(completion.token_ids)
+    if completion.finish_reason == "length" and count < max_tokens:
+        note(f"the context is full: the answer ends after {count} of at most {max_tokens} tokens")
+
+
 def read_answer(
     start: "Callable[[Callable[[int, int], None]], Stream]",
     *,

@@ -48,8 +48,8 @@ class Bars:
     def report(self, what: str, done: int, total: int) -> None:
         """Take note, and draw if it is time to."""
         if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, total=total)
-        self._progress.update(self._tasks[what], completed=done, total=total)
+            self._tasks[what] = self._progress.add_task(what, total=total or None)
+        self._progress.update(self._tasks[what], completed=done, total=total or None)
         now_ns = time.monotonic_ns()
         if now_ns < self._next_ns:
             return

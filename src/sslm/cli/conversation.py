@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sslm.cli.answers import note_digest, read_answer
+from sslm.cli.answers import note_cut, note_digest, read_answer
 from sslm.cli.output import note, print_text, shown
 from sslm.errors.base import SslmError
 from sslm.errors.commands import SavedFileExistsError
@@ -87,6 +87,7 @@ class Conversation:
                 print_text("\n")
             raise
         print_text("\n")
+        note_cut(completion, self._max_tokens)
         note_digest(completion)
         return True
 

@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -94,7 +95,16 @@ def _cache_facts(cache_dir: CacheDirOption) -> Facts:
         "path": str(cache.folder),
         "models": [model.name for model in models],
         "size_bytes": sum(model.size_bytes for model in models),
+        "problem": _cache_problem(cache.folder),
     }
+
+
+def _cache_problem(folder: Path) -> str | None:
+    """Return why no model can be put into the cache, or None."""
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not there.is_dir():
+        return f"{there} is no folder"
+    return None if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
 
 
 def _versions() -> Facts:

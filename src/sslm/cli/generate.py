@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sslm.cli.answers import completion_facts, note_digest, read_answer
+from sslm.cli.answers import completion_facts, note_cut, note_digest, read_answer
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import (
     DEFAULT_BACKEND,
@@ -98,6 +98,7 @@ def generate_command(
             on_text=_keep_silent if json else print_text,
             no_progress=no_progress,
         )
+        note_cut(completion, max_tokens)
         if json:
             print_json(completion_facts(completion, opened))
             return

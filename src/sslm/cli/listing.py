@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def model_facts(model: "CachedModel") -> dict[str, object]:
-    """Return a model as JSON output carries it; of one that was removed, without its origin."""
+    """Return a model as JSON output carries it."""
     from sslm.catalog.origins import read_origin
 
     return {

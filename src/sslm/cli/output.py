@@ -25,7 +25,7 @@ _is_quiet: Final = ContextVar("is_quiet", default=False)
 
 
 Report = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and out of how much."""
+"""Told what is being done, how far it is, and out of how much; 0 where nobody knows."""
 
 
 def print_json(facts: Mapping[str, object]) -> None:
@@ -110,7 +110,7 @@ def _nowhere(mode: str) -> TextIO:
 def print_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
 ) -> None:
-    """Write a table to stdout: fitted to it where that is a terminal, else one line a row.
+    """Write a table to stdout, one line a row: however narrow a terminal, paths stay whole.
 
     Args:
         head: Names of the columns.
@@ -118,18 +118,7 @@ def print_table(
         right: Names of the columns that are aligned to the right.
     """
     if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        for name in head:
-            table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(shown(cell)) for cell in row))
-        # Without colours and bold letters: the columns are all there is to see.
-        Console(color_system=None).print(table)
-        return
+        rows = [[shown(cell) for cell in row] for row in rows]
     widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
     for row in (head, *rows):
         cells = (
@@ -187,4 +176,4 @@ class _Lines:
             return
         self._what = what
         self._next_ns = now_ns + _LINE_NS
-        note(f"{what}: {100 * done // max(total, 1)} %")
+        note(f"{what}: {100 * done // total} %" if total else what)

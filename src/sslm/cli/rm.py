@@ -43,22 +43,25 @@ def rm_command(
     if bool(names) == all_models:
         raise typer.BadParameter("name models, or give --all", param_hint="NAME...")
     cache = Cache(cache_folder(cache_dir))
-    if all_models and not yes:
-        _confirm(cache)
-    removed = remove(None if all_models else names, cache_dir=cache_dir, on_wait=_note_wait)
-    _report(removed, cache, is_json=json)
+    # A note about where a model came from goes with it.
+    known = {model.path: model_facts(model) for model in cache.models()}
+    if all_models and not yes and not _is_confirmed(cache):
+        note("nothing was removed")
+        removed = []
+    else:
+        removed = remove(None if all_models else names, cache_dir=cache_dir, on_wait=_note_wait)
+    facts = [known.get(model.path) or model_facts(model) for model in removed]
+    _report(removed, facts, cache, is_json=json)
 
 
-def _confirm(cache: "Cache") -> None:
-    """Ask a person; where there is none, refuse."""
+def _is_confirmed(cache: "Cache") -> bool:
+    """Ask a person, and return the answer; where there is none, refuse."""
     models = cache.models()
     size_bytes = sum(model.size_bytes for model in models)
     if models and not sys.stdin.isatty():
         raise RemovalUnconfirmedError(len(models), size_bytes, str(cache.folder))
-    if models and not typer.confirm(
-        f"Remove {len(models)} models ({size_bytes} bytes) from {cache.folder}?", err=True
-    ):
-        raise RemovalUnconfirmedError(len(models), size_bytes, str(cache.folder))
+    question = f"Remove {len(models)} models ({size_bytes} bytes) from {cache.folder}?"
+    return not models or typer.confirm(question, err=True)
 
 
 def _note_wait(waited_s: int, holder: str) -> None:
@@ -66,13 +69,15 @@ def _note_wait(waited_s: int, holder: str) -> None:
         note(f"waiting for {holder} ({waited_s} s)")
 
 
-def _report(removed: "list[CachedModel]", cache: "Cache", *, is_json: bool) -> None:
+def _report(
+    removed: "list[CachedModel]", facts: list[dict[str, object]], cache: "Cache", *, is_json: bool
+) -> None:
     freed_bytes = sum(model.size_bytes for model in removed)
     ignored = [str(path) for path in cache.ignored()]
     if is_json:
         print_json(
             {
-                "removed": [model_facts(model) for model in removed],
+                "removed": facts,
                 "freed_bytes": freed_bytes,
                 "ignored": ignored,
             }

@@ -29,7 +29,12 @@ def test_versions_and_cache_are_described(sslm_command: Commands, tmp_path: Path
     assert facts["versions"]["arithmetic"] == "int/1 version 1"
     assert facts["versions"]["format"] == 16
     assert all(facts["versions"].values())
-    assert facts["cache"] == {"path": str(tmp_path / "elsewhere"), "models": [], "size_bytes": 0}
+    assert facts["cache"] == {
+        "path": str(tmp_path / "elsewhere"),
+        "models": [],
+        "size_bytes": 0,
+        "problem": None,
+    }
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -54,3 +59,11 @@ def test_a_missing_library_is_reported_with_the_rest(
     assert facts["native"]["status"] == 430
     assert str(tmp_path) in facts["native"]["problem"]
     assert facts["versions"]["sslm"] == VERSION
+
+
+def test_a_cache_that_cannot_be_one_is_told(sslm_command: Commands, tmp_path: Path) -> None:
+    assert sslm_command.json("doctor")["cache"]["problem"] is None
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        cache = sslm_command.json("doctor", "--cache-dir", folder)["cache"]
+        assert cache["problem"] == f"{tmp_path / 'file'} is no folder"

@@ -123,3 +123,12 @@ def test_settings_come_from_the_environment(
 
 def test_help_has_an_example(sslm_command: Commands) -> None:
     assert "Example: sslm generate" in sslm_command.text("generate", "--help")
+
+
+def test_an_answer_that_fills_the_context_is_told(
+    stories: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["-m", str(stories), "--context-tokens", "16", "--json"]
+    for most, is_cut in (("4", False), ("100", True)):
+        assert run(["generate", "Once", *options, "--max-tokens", most]) == 0
+        assert ("the context is full" in capsys.readouterr().err) == is_cut

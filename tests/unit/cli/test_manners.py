@@ -10,7 +10,7 @@ import typer
 
 from sslm.cli.app import app, run
 from sslm.cli.options import _BACKENDS, size_bytes
-from sslm.cli.output import print_json, print_text, progress, quiet
+from sslm.cli.output import print_json, print_table, print_text, progress, quiet
 from sslm.engine.runner import BACKENDS
 from tests.unit.cli.commands import Commands
 from tests.unit.cli.terminal import in_terminal
@@ -264,3 +264,24 @@ def test_the_cache_of_the_environment_counts_unless_it_is_empty(
     monkeypatch.setenv("SSLM_CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     assert sslm_command.json("list")["cache_dir"] == str(tmp_path / "home" / "sslm")
+
+
+def test_work_of_which_nobody_knows_the_end_has_no_percent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sslm.cli.output._DELAY_NS", 0)
+    with progress(is_shown=True) as report:
+        report("waiting for another process", 3, 0)
+    assert capsys.readouterr().err == "waiting for another process\n"
+
+
+def test_the_cells_of_a_table_stay_whole_in_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "20")
+    path = "/a/path/that/is/longer/than/twenty"
+    print_table(["name", "where"], [["steer\x1b[2J", path]])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith(path)
+    assert "\x1b" not in lines[1]

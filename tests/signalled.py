@@ -70,8 +70,10 @@ def run(
     for name in ("cache", "tmp", "out"):
         (folder / name).mkdir(parents=True)
     places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder / "tmp"))
+    # What a case puts there comes first: the package may lie beside all that is installed.
+    modules = [case.variables.get("PYTHONPATH"), str(PACKAGE.parent)]
     paths = {
-        "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), case.variables.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join(filter(None, modules)),
         "SSLM_CACHE_DIR": str(folder / "cache"),
         "OPENBLAS_NUM_THREADS": "1",
     }

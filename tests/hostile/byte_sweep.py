@@ -29,8 +29,8 @@ MASKS = (0x01, 0x80, 0xFF)
 
 _BATCH_CASES = 500
 _HANG_SECONDS = 120
-_PACKAGE = f"{os.sep}sslm{os.sep}"
-_SHARED_READER = "bounded_reader.py"
+_PACKAGE = "sslm."
+_SHARED_READER = "sslm.formats.bounded_reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +231,9 @@ def _raiser(trace: TracebackType | None) -> str:
     """
     where = "?"
     while trace is not None:
-        code = trace.tb_frame.f_code
-        if _PACKAGE in code.co_filename and not code.co_filename.endswith(_SHARED_READER):
-            module = code.co_filename.rpartition(_PACKAGE)[2].removesuffix(".py")
-            where = f"{module.replace(os.sep, '.')}:{code.co_qualname}"
+        # By its module: a checkout may lie in a folder of the package's name.
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        if module.startswith(_PACKAGE) and module != _SHARED_READER:
+            where = f"{module.removeprefix(_PACKAGE)}:{trace.tb_frame.f_code.co_qualname}"
         trace = trace.tb_next
     return where

@@ -169,7 +169,7 @@ def _obey(conversation: Conversation, line: str) -> bool:
     if not line.strip():
         return True
     if not line.startswith("/") or line.startswith("//"):
-        _say(conversation, line.removeprefix("/") if line.startswith("//") else line)
+        _go_on(conversation.say(line.removeprefix("/") if line.startswith("//") else line))
     elif word == "/quit":
         return False
     elif word == "/undo":
@@ -178,10 +178,11 @@ def _obey(conversation: Conversation, line: str) -> bool:
     elif word in _WANTED and not rest.strip():
         note(f"{word} needs {_WANTED[word]} after it")
     elif word == "/edit":
-        if conversation.undo() is None:
+        is_complete = conversation.edit(rest)
+        if is_complete is None:
             note("there is nothing to edit, and nothing was said")
         else:
-            _say(conversation, rest)
+            _go_on(is_complete)
     elif word in ("/save", "/save!"):
         # A user that nobody knows stays part of the name, where Path would raise.
         path = Path(os.path.expanduser(rest.strip()))  # noqa: PTH111
@@ -192,7 +193,7 @@ def _obey(conversation: Conversation, line: str) -> bool:
     return True
 
 
-def _say(conversation: Conversation, text: str) -> None:
-    is_complete = conversation.say(text)
+def _go_on(is_complete: bool) -> None:
+    """End the program if an answer in a pipe was interrupted."""
     if not is_complete and not sys.stdin.isatty():
         raise KeyboardInterrupt

@@ -100,6 +100,22 @@ class Conversation:
                 return message
         return None
 
+    def edit(self, text: str) -> bool | None:
+        """Say *text* in place of the last message, which stays if the new one gets no answer.
+
+        Returns:
+            As :meth:`say`, or None if there is no message.
+        """
+        before = list(self.messages)
+        if self.undo() is None:
+            return None
+        without = list(self.messages)
+        try:
+            return self.say(text)
+        finally:
+            if self.messages == without:
+                self.messages = before
+
     def save(self, path: Path, *, is_replaced: bool) -> None:
         """Write the messages to a JSON file.
 

@@ -69,9 +69,14 @@ def size_bytes(size: str) -> int:
     return int(match[1]) * int(base ** _POWERS[unit[:1]])
 
 
-def _folder(text: str) -> Path | None:
-    """Return the folder; an empty text counts as none, as it does in the environment."""
-    return Path(text) if text else None
+def _folder(text: str) -> Path:
+    """Return the folder; an empty text is mostly a variable that was not set, and means no folder.
+
+    In the environment it counts as none.
+    """
+    if not text:
+        raise typer.BadParameter("it is empty; leave the option out for the user's cache")
+    return Path(text)
 
 
 def _offline(is_asked: bool) -> bool:

@@ -1,8 +1,9 @@
 """Taking in what a caller wants continued, and no more of it than fits."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from itertools import islice
+from typing import TypeVar
 
 from sslm import limits
 from sslm.errors.runtime import ContextLengthError, OptionRangeError
@@ -13,9 +14,22 @@ from sslm.text.tokenizer import Tokenizer, checked_text
 MessageLike = Message | Mapping[str, str]
 Prompt = str | Sequence[int]
 
+_T = TypeVar("_T")
 
-def prompt_ids(tokenizer: Tokenizer, prompt: Prompt, context_tokens: int) -> list[int]:
+
+def prompt_ids(
+    tokenizer: Tokenizer,
+    prompt: Prompt,
+    context_tokens: int,
+    require_time: Callable[[], None] = lambda: None,
+) -> list[int]:
     """Return the ids of a prompt; text is tokenized, ids are taken as they are, unchecked.
+
+    Args:
+        tokenizer: Of the model.
+        prompt: Text or ids.
+        context_tokens: Most tokens of prompt and answer.
+        require_time: Called after each id, as an iterator may take its time; raises to stop.
 
     Raises:
         TextTypeError: If it is neither text nor ids.
@@ -35,14 +49,20 @@ def prompt_ids(tokenizer: Tokenizer, prompt: Prompt, context_tokens: int) -> lis
     except TypeError as error:  # An array without dimensions has no length.
         raise TextTypeError("the prompt", type(prompt).__name__) from error
     # One id more is the answer's.
-    ids = list(islice(prompt, context_tokens)) if count < context_tokens else []
+    ids = (
+        list(islice(_timed(prompt, require_time), context_tokens)) if count < context_tokens else []
+    )
     if max(count, len(ids)) >= context_tokens:
         raise ContextLengthError(max(count, len(ids)) + 1, context_tokens)
     return ids
 
 
-def bounded_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
+def bounded_prompts(
+    prompts: Iterable[Prompt], require_time: Callable[[], None] = lambda: None
+) -> list[Prompt]:
     """Return the prompts of one call, of which no more are taken than are allowed.
+
+    *require_time* is called after each, and raises to stop.
 
     Raises:
         OptionRangeError: If they are not several, or too many.
@@ -50,14 +70,18 @@ def bounded_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
     if not _is_several(prompts):
         raise OptionRangeError("prompts", f"of type {type(prompts).__name__}", "a list of prompts")
     most = limits.PROMPT_COUNT_MAX
-    taken = list(islice(prompts, most + 1))
+    taken = list(islice(_timed(prompts, require_time), most + 1))
     if len(taken) > most:
         raise OptionRangeError("prompts", f"more than {most}", f"at most {most}")
     return taken
 
 
-def bounded_messages(messages: Iterable[MessageLike]) -> list[Message]:
+def bounded_messages(
+    messages: Iterable[MessageLike], require_time: Callable[[], None] = lambda: None
+) -> list[Message]:
     """Return the messages of a conversation, of which at most one too many is taken.
+
+    *require_time* is called after each, and raises to stop.
 
     Raises:
         OptionRangeError: If they are not several.
@@ -66,10 +90,23 @@ def bounded_messages(messages: Iterable[MessageLike]) -> list[Message]:
     if not _is_several(messages):
         expected = "a list of messages"
         raise OptionRangeError("messages", f"of type {type(messages).__name__}", expected)
-    taken = islice(messages, limits.CHAT_MESSAGE_COUNT_MAX + 1)
+    taken = islice(_timed(messages, require_time), limits.CHAT_MESSAGE_COUNT_MAX + 1)
     return [one if isinstance(one, Message) else Message.from_mapping(one) for one in taken]
 
 
 def _is_several(value: object) -> bool:
-    is_one = isinstance(value, (str, bytes, bytearray, Mapping, Set))
-    return isinstance(value, Iterable) and not is_one
+    if isinstance(value, (str, bytes, bytearray, Mapping, Set)):
+        return False
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:  # An array without dimensions says that it is iterable.
+        return False
+    return True
+
+
+def _timed(items: Iterable[_T], require_time: Callable[[], None]) -> Iterator[_T]:
+    for item in items:
+        # What has a length is there already, and its rows are answered one by one.
+        if not isinstance(items, Sized):
+            require_time()
+        yield item

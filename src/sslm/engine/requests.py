@@ -3,6 +3,7 @@
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, Literal, overload
 
 from sslm.engine.cutoff import Cutoff
@@ -212,7 +213,7 @@ class Requests(ABC):
         require_bool("return_errors", return_errors)
         stops = stop_strings(stop)
         rows: list[Stream | SslmError] = []
-        for index, prompt in enumerate(bounded_prompts(prompts)):
+        for index, prompt in enumerate(bounded_prompts(prompts, partial(_require_time, cutoff))):
             try:
                 rows.append(self._prompt_stream(cutoff, prompt, max_tokens=max_tokens, stop=stops))
             except SslmError as error:
@@ -235,7 +236,8 @@ class Requests(ABC):
     ) -> Stream:
         self._require_usable()
         _require_time(cutoff)
-        ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens)
+        require_time = partial(_require_time, cutoff)
+        ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens, require_time)
         _require_time(cutoff)
         return self._ids_stream(cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=True)
 
@@ -254,7 +256,7 @@ class Requests(ABC):
         ids = encode_chat(
             self.tokenizer,
             self.chat_template,
-            bounded_messages(messages),
+            bounded_messages(messages, partial(_require_time, cutoff)),
             date=date,
             context_tokens=self._runner.context_tokens,
         )

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from sslm.engine.generation import Generation, Progress
+from sslm.engine.options import require_callback
 from sslm.engine.results import Completion, StreamChunk
 from sslm.errors.runtime import NestedCallError, NotCopyableError, StreamUnfinishedError
 
@@ -36,7 +37,12 @@ class Stream:
             return next(self._pieces)
 
     def telling(self, on_progress: Progress | None) -> Self:
-        """Have a callback told how far the prompt is while it is taken in; return this stream."""
+        """Have a callback told how far the prompt is while it is taken in; return this stream.
+
+        Raises:
+            OptionRangeError: If it cannot be called.
+        """
+        require_callback("on_progress", on_progress)
         self._generation.on_progress = on_progress
         return self
 

@@ -87,6 +87,17 @@ def test_undo_edit_save_and_quit(
         assert messages[-1] == ("assistant", model.chat(earlier, max_tokens=8).text)
 
 
+def test_an_edit_that_is_refused_changes_nothing(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved.json"
+    _person(monkeypatch, "Hello", "/edit " + "too long " * 2000, f"/save {saved}", EOFError)
+    sslm_command.text("chat", "-m", talker, "--max-tokens", "4")
+    messages = json.loads(saved.read_text(encoding="utf-8"))["messages"]
+    assert [one["role"] for one in messages] == ["user", "assistant"]
+    assert messages[0]["content"] == "Hello"
+
+
 def test_save_replaces_a_file_only_if_it_is_told_to(
     sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

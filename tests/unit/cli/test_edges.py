@@ -215,8 +215,9 @@ def test_a_pipe_that_was_closed_before_the_version_is_no_defect() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_an_empty_folder_counts_as_none(sslm_command: Commands, tmp_path: Path) -> None:
-    assert sslm_command.json("list", "--cache-dir", "")["cache_dir"] == str(tmp_path / "cache")
+def test_an_empty_folder_is_not_taken_for_the_users_cache(sslm_command: Commands) -> None:
+    """A variable that is not set would have ``rm --all`` empty another cache than was meant."""
+    assert sslm_command.error("rm", "--all", "--yes", "--cache-dir", "", code=2) == "UsageError"
 
 
 def test_a_json_error_on_a_full_disk_still_has_its_line() -> None:

@@ -142,6 +142,17 @@ def test_truths_dates_and_callbacks_are_what_they_say(model: Model) -> None:
         assert golden.verify(on_progress=None).ok
 
 
+def test_a_callback_is_one_also_when_it_comes_late(model: Model) -> None:
+    with model.stream("a", max_tokens=1) as stream, pytest.raises(OptionRangeError):
+        stream.telling("x")  # type: ignore[arg-type]
+
+
+def test_an_array_without_dimensions_is_not_several(model: Model) -> None:
+    for call in (model.generate_many, model.chat, model.generate):
+        with pytest.raises(SslmError):
+            call(np.array(3))  # type: ignore[operator]
+
+
 def test_odd_ids_and_texts(model: Model) -> None:
     ids = [1, HUGE]
     assert "16610 bits" in _message(TokenIdRangeError, lambda: model.generate(ids))

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -118,6 +119,26 @@ class _EndlessList(list[int]):
 
     def __iter__(self) -> Iterator[int]:
         return itertools.repeat(1)
+
+
+def test_the_deadline_counts_while_prompts_are_taken(model: Model) -> None:
+    """An iterator without end is left once the time is over, long before there are too many."""
+    taken = itertools.count()
+
+    def slowly(item: Any) -> Iterator[Any]:
+        for _ in itertools.count():
+            next(taken)
+            time.sleep(0.02)
+            yield item
+
+    for call, item in (
+        (model.generate_many, "a"),
+        (model.generate, 3),
+        (model.chat, {"role": "user", "content": "a"}),
+    ):
+        with pytest.raises(DeadlineExceededError):
+            call(slowly(item), deadline_s=0.1)  # type: ignore[operator]
+    assert next(taken) <= 18
 
 
 def test_no_more_ids_are_taken_than_fit(model: Model) -> None:

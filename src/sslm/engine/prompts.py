@@ -21,7 +21,7 @@ def prompt_ids(
     tokenizer: Tokenizer,
     prompt: Prompt,
     context_tokens: int,
-    require_time: Callable[[], None] = lambda: None,
+    require_time: Callable[[], None],
 ) -> list[int]:
     """Return the ids of a prompt; text is tokenized, ids are taken as they are, unchecked.
 
@@ -57,9 +57,7 @@ def prompt_ids(
     return ids
 
 
-def bounded_prompts(
-    prompts: Iterable[Prompt], require_time: Callable[[], None] = lambda: None
-) -> list[Prompt]:
+def bounded_prompts(prompts: Iterable[Prompt], require_time: Callable[[], None]) -> list[Prompt]:
     """Return the prompts of one call, of which no more are taken than are allowed.
 
     *require_time* is called after each, and raises to stop.
@@ -77,7 +75,7 @@ def bounded_prompts(
 
 
 def bounded_messages(
-    messages: Iterable[MessageLike], require_time: Callable[[], None] = lambda: None
+    messages: Iterable[MessageLike], require_time: Callable[[], None]
 ) -> list[Message]:
     """Return the messages of a conversation, of which at most one too many is taken.
 

@@ -235,10 +235,10 @@ class Requests(ABC):
         stop: str | Sequence[str] | None,
     ) -> Stream:
         self._require_usable()
-        _require_time(cutoff)
         require_time = partial(_require_time, cutoff)
+        require_time()
         ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens, require_time)
-        _require_time(cutoff)
+        require_time()
         return self._ids_stream(cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=True)
 
     def _chat_stream(
@@ -251,16 +251,17 @@ class Requests(ABC):
         date: datetime.date | None,
     ) -> Stream:
         self._require_usable()
-        _require_time(cutoff)
+        require_time = partial(_require_time, cutoff)
+        require_time()
         _require_date(date)
         ids = encode_chat(
             self.tokenizer,
             self.chat_template,
-            bounded_messages(messages, partial(_require_time, cutoff)),
+            bounded_messages(messages, require_time),
             date=date,
             context_tokens=self._runner.context_tokens,
         )
-        _require_time(cutoff)
+        require_time()
         return self._ids_stream(
             cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=False
         )

@@ -1,4 +1,4 @@
-/* The loops that each tier writes for itself, in inner/. */
+/* What the loops have in common that each tier writes for itself, in inner/. */
 #ifndef SSLM_INNER_H
 #define SSLM_INNER_H
 
@@ -6,39 +6,5 @@
 #include "tier.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-/* The two 10-bit halves of the weights of a pair of tokens, side by side as their values are. */
-static inline int32_t high_halves(uint32_t even, uint32_t odd)
-{
-    return (int32_t)(even >> 10 | odd >> 10 << 16);
-}
-
-static inline int32_t low_halves(uint32_t even, uint32_t odd)
-{
-    return (int32_t)((even & 0x3ff) | (odd & 0x3ff) << 16);
-}
-
-/* Store the codes of a row where sslm_dot_panel of the same tier finds them. codes is int16
- * [padded_width(rows->width)], of which this zeroes what lies beyond the width. */
-void TIERED(sslm_store_codes)(const sslm_rows *rows, int32_t row, int16_t *codes);
-
-/* Write the exact sums of count rows of codes with the 16 rows of a panel: sums[i][panel row] for the
- * row of codes picked[i]; picked ascends. panel is int8 [width / 4][16][4]. */
-void TIERED(sslm_dot_panel)(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                            int64_t *sums);
-
-/* Write the exact dot products of a query with tokens first … last - 1 of a page of keys.
- * query is int16 [head_dim], keys int16 [64][head_dim], sums int64 [64]. */
-void TIERED(sslm_dot_keys)(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
-                           int32_t last, int64_t *sums);
-
-/* Write pow2neg(t[i]) for the 64 tokens of a page. */
-void TIERED(sslm_pow2neg_page)(const int32_t *nodes, const uint32_t *t, uint32_t *powers);
-
-/* Write sums[d] = Σ weights[token] · values[token][d] over token pairs first … last - 1 of a page.
- * weights is uint32 [64], at most 2^20; values is int16 [32][head_dim][2]; sums int64 [head_dim].
- * A pair may hold a token of weight zero whose values are arbitrary. */
-void TIERED(sslm_weigh_values)(const uint32_t *weights, const int16_t *values, int32_t head_dim,
-                               int32_t first, int32_t last, int64_t *sums);
 
 #endif

@@ -2,7 +2,6 @@
 #ifndef SSLM_OPS_H
 #define SSLM_OPS_H
 
-#include "inner.h"
 #include "kernels.h"
 #include "tier.h"
 

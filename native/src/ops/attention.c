@@ -1,5 +1,6 @@
 /* attention: docs/arithmetic.md 3.7. */
 #include "arithmetic.h"
+#include "attention.h"
 #include "ops.h"
 
 /* Keys this far below the largest score, in powers of two with 16 fraction bits, have sums of their own. */

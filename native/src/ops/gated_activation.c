@@ -1,6 +1,7 @@
 /* gated_activation: docs/arithmetic.md 3.8. */
 #include "arithmetic.h"
 #include "ops.h"
+#include "products.h"
 
 /* SiLU of a gate whose a has shift fewer fraction bits; shift is -16 … 24. */
 static int32_t activate(const int32_t *nodes, int32_t gate, int32_t shift)

@@ -1,6 +1,7 @@
 /* linear: docs/arithmetic.md 3.4. */
 #include "arithmetic.h"
 #include "ops.h"
+#include "products.h"
 
 /* Beyond this a value saturates whatever its left shift, bias and previous value are, and up to it a left
  * shift of 24 stays within 64 bits. */

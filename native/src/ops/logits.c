@@ -1,5 +1,6 @@
 /* logits: docs/arithmetic.md 3.10. */
 #include "ops.h"
+#include "products.h"
 
 void TIERED(sslm_logits)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {

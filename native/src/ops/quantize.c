@@ -1,6 +1,7 @@
 /* quantize: docs/arithmetic.md 3.3. */
 #include "arithmetic.h"
 #include "ops.h"
+#include "products.h"
 
 void TIERED(sslm_quantize)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {

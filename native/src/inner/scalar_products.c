@@ -1,8 +1,7 @@
-/* The inner loops in plain C. */
+/* Products in plain C. */
 #include <string.h>
 
-#include "arithmetic.h"
-#include "inner.h"
+#include "products.h"
 
 /* Columns whose products with 16-bit codes surely fit 32 bits: 512 · 127 · 32639 < 2^31. */
 #define COLUMNS_OF_INT32 512
@@ -38,32 +37,5 @@ void sslm_dot_panel_scalar(const int8_t *panel, const sslm_rows *codes, const in
             }
             for (int32_t n = 0; n < 16; n++) out[n] += block[n];
         }
-    }
-}
-
-void sslm_dot_keys_scalar(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
-                          int32_t last, int64_t *sums)
-{
-    for (int32_t token = first; token < last; token++) {
-        const int16_t *key = keys + (size_t)token * (size_t)head_dim;
-        int64_t sum = 0;
-        for (int32_t d = 0; d < head_dim; d++) sum += (int64_t)query[d] * key[d];
-        sums[token] = sum;
-    }
-}
-
-void sslm_pow2neg_page_scalar(const int32_t *nodes, const uint32_t *t, uint32_t *powers)
-{
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) powers[i] = pow2neg(nodes, t[i]);
-}
-
-void sslm_weigh_values_scalar(const uint32_t *weights, const int16_t *values, int32_t head_dim,
-                              int32_t first, int32_t last, int64_t *sums)
-{
-    for (int32_t d = 0; d < head_dim; d++) sums[d] = 0;
-    for (int32_t pair = first; pair < last; pair++) {
-        const int16_t *v = values + 2 * (size_t)pair * (size_t)head_dim;
-        int64_t even = weights[2 * pair], odd = weights[2 * pair + 1];
-        for (int32_t d = 0; d < head_dim; d++) sums[d] += even * v[2 * d] + odd * v[2 * d + 1];
     }
 }

@@ -1,10 +1,9 @@
-/* The inner loops with AVX2: bytes are widened to 16 bits, since its products of bytes saturate. */
+/* Products with AVX2: bytes are widened to 16 bits, since its products of bytes saturate. */
 #include <immintrin.h>
 #include <string.h>
 
-#define ADD_PAIRS(sums, left, right) sums = _mm256_add_epi32(sums, _mm256_madd_epi16(left, right))
-
-#include "attention_256.h"
+#include "products.h"
+#include "vectors_256.h"
 
 /* Column groups of four after which 32-bit sums are full: each takes two products, of which 512 fit. */
 #define GROUPS_OF_INT32 256

@@ -1,19 +1,18 @@
-/* The inner loops with the dot products of bytes on 256-bit vectors, for CPUs without AVX-512.
+/* Products with the dot products of bytes on 256-bit vectors, for CPUs without AVX-512.
  *
- * vpdpbusd multiplies unsigned by signed bytes. As in avx512vnni.c the weights become the unsigned operand, a
+ * vpdpbusd multiplies unsigned by signed bytes. As in avx512vnni_products.c the weights become the unsigned operand, a
  * code w as w + 128, and the sums are too large by 128 times the sum of the other operand: the high and the
  * low bytes of the codes. Sums of up to 65536 products of 255 · 128 fit 32 bits.
  */
 #include <immintrin.h>
 #include <string.h>
 
-/* Add to eight 32-bit sums the products of pairs of 16-bit numbers, or of fours of bytes, those of left without
- * sign. As instructions, since gcc 12 copies the accumulators of a loop to and fro where it is free to choose. */
-#define ADD_PAIRS(sums, left, right) __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sums) : "x"(left), "x"(right))
+#include "products.h"
+#include "vectors_256.h"
+
+/* Add to eight 32-bit sums the products of fours of bytes, those of left without sign. As an instruction, since
+ * gcc 12 copies the accumulators of a loop to and fro where it is free to choose. */
 #define ADD_FOURS(sums, left, right) __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sums) : "x"(left), "x"(right))
-
-#include "attention_256.h"
-
 #define PREFETCH_BYTES 2048
 
 /* Rows of codes that share a load of the weights: 4 accumulators each, of 16 registers in all. */

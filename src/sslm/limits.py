@@ -217,3 +217,7 @@ HUB_FILE_COUNT_MAX: Final = 1 << 16
 
 HUB_FILE_NAME_SIZE_CHARS_MAX: Final = 255
 """Characters of a file's path in a hub's repository: the longest file name in use."""
+
+INT4_COLUMNS_MAX: Final = 1 << 14
+"""Inputs of an op with int4 weights: each plane of bytes sums to less than 2**31, and their exact
+sum, scales of groups included, to less than 2**38."""

@@ -4,12 +4,14 @@ from array import array
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.plan import Plan, Span, Trace
 from sslm.program.program import Program, Segment, SegmentKind
 from sslm.program.states import State, StateKind
+from sslm.program.tensors import GROUP_COLUMNS
 from tests.backends.single_op import Memory, TensorStore, codes_buffer, int32_buffer
 
 SITES = ops.SaturationSite
@@ -37,6 +39,8 @@ class Shape:
     is_extreme: bool = False
     """All weights ±127 and large scales, so that every site saturates."""
     context_tokens: int = 200
+    int4_share: float = 0.0
+    """How likely a matrix has int4 weights; the others have int8."""
 
 
 class RandomProgram:
@@ -45,6 +49,7 @@ class RandomProgram:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self._random = np.random.default_rng(shape.seed)
+        self._widths = np.random.default_rng(shape.seed)
         self._store = TensorStore()
         self._states: list[State] = []
         self._residual = int32_buffer("residual", shape.hidden_size, 14)
@@ -70,7 +75,25 @@ class RandomProgram:
         mantissas = self._random.integers(0, 1 << 24, out_features)
         lifted = exponent - 8 * self.shape.is_extreme
         row = self._random.integers(-(1 << 20), 1 << 20, out_features)
+        if self._widths.random() < self.shape.int4_share:
+            return self._int4_matrix(name, weights, mantissas >> 1, lifted, row if bias else None)
         return self._store.matrix(name, weights, mantissas, lifted, row if bias else None)
+
+    def _int4_matrix(
+        self,
+        name: str,
+        weights: npt.NDArray[np.int64],
+        mantissas: npt.NDArray[np.int64],
+        exponent: int,
+        bias: npt.NDArray[np.int64] | None,
+    ) -> ops.MatrixRef:
+        """Make a matrix of int4 of one of int8, with about the same sums."""
+        codes = np.clip(np.round(weights / 16), -7, 7)
+        groups = -(-weights.shape[1] // GROUP_COLUMNS)
+        scales = self._random.integers(1, 65, (len(weights), groups))
+        if self.shape.is_extreme:
+            scales[:] = 64
+        return self._store.int4_matrix(name, codes, mantissas, exponent, scales=scales, bias=bias)
 
     def _linear(self, name: str, source: Buffer, out: Buffer, site: SITES) -> ops.Linear:
         is_residual = site is SITES.RESIDUAL

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from sslm.convert.quantize import pack_int4_panels
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.plan import CHUNK_ROWS_MAX, Backend, SequenceMemory, Span, Trace
@@ -76,16 +77,45 @@ class TensorStore:
             exponent=0,
             data=memoryview(panels(weights)),
         )
+        return self._scaled(name, mantissas, exponent, bias)
+
+    def int4_matrix(
+        self,
+        name: str,
+        codes: npt.ArrayLike,
+        mantissas: npt.ArrayLike,
+        exponent: int,
+        *,
+        scales: npt.ArrayLike,
+        bias: npt.ArrayLike | None = None,
+    ) -> ops.MatrixRef:
+        """Codes [rows, columns] in -7 … 7 with scales [rows, groups] of 32 columns in 1 … 64."""
+        codes = np.array(codes, dtype=np.int8)
+        self.tensors[name] = Tensor(
+            name=name,
+            encoding=Encoding.PANEL_INT4,
+            shape=codes.shape,
+            exponent=0,
+            data=memoryview(pack_int4_panels(codes, np.array(scales, dtype=np.int8))),
+        )
+        return self._scaled(name, mantissas, exponent, bias)
+
+    def _scaled(
+        self, name: str, mantissas: npt.ArrayLike, exponent: int, bias: npt.ArrayLike | None
+    ) -> ops.MatrixRef:
+        """Add what goes with the codes of a matrix."""
         self.int32(f"{name}.mantissas", mantissas, exponent)
         if bias is not None:
             self.int32(f"{name}.bias", bias)
+        codes = self.tensors[name]
         return ops.MatrixRef(
             name=name,
-            out_features=weights.shape[0],
-            in_features=weights.shape[1],
+            out_features=codes.shape[0],
+            in_features=codes.shape[1],
             mantissas=f"{name}.mantissas",
             exponent=exponent,
             bias=None if bias is None else f"{name}.bias",
+            encoding=codes.encoding,
         )
 
 

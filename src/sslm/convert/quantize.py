@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from sslm.convert.flips import Float64Array, flip_codes
 from sslm.numerics.rounding import rshift_round
-from sslm.program.tensors import PANEL_COLUMNS, PANEL_ROWS, padded
+from sslm.program.tensors import (
+    GROUP_COLUMNS,
+    PANEL_COLUMNS,
+    PANEL_ROWS,
+    int4_panel_size_bytes,
+    int4_scales_size_bytes,
+    padded,
+)
 
 Float32Array = npt.NDArray[np.float32]
 Int32Array = npt.NDArray[np.int32]
@@ -21,6 +28,11 @@ Int8Array = npt.NDArray[np.int8]
 
 WEIGHT_CODE_MAX: Final = 127
 MANTISSA_BITS: Final = 24
+INT4_CODE_MAX: Final = 7
+INT4_MANTISSA_BITS: Final = 23
+INT4_SCALE_MAX: Final = 64
+INT4_OFFSET: Final = 8
+"""A nibble holds a code plus this."""
 GAIN_BITS: Final = 23
 _EXPONENT_OF_ZEROS: Final = 48
 
@@ -87,3 +99,26 @@ def pack_panels(codes: Int8Array) -> bytes:
     full[:rows, :columns] = codes
     panels = full.reshape(-1, PANEL_ROWS, full.shape[1] // PANEL_COLUMNS, PANEL_COLUMNS)
     return panels.transpose(0, 2, 1, 3).tobytes()
+
+
+def pack_int4_panels(codes: Int8Array, scales: Int8Array) -> bytes:
+    """Lay codes and scales out as docs/format.md has it, 7.1: scales of 16 rows, then their codes.
+
+    Args:
+        codes: int8 [rows, columns] in -7 … 7.
+        scales: int8 [rows, ceil(columns / 32)] in 1 … 64.
+    """
+    rows, columns = codes.shape
+    count, groups = padded(rows, PANEL_ROWS) // PANEL_ROWS, scales.shape[1]
+    all_codes = np.zeros((count * PANEL_ROWS, groups * GROUP_COLUMNS), dtype=np.int8)
+    all_codes[:rows, :columns] = codes
+    all_scales = np.ones((count * PANEL_ROWS, groups), dtype=np.uint8)
+    all_scales[:rows] = scales
+    nibbles = (all_codes + INT4_OFFSET).astype(np.uint8).reshape(count, PANEL_ROWS, -1, 2, 4)
+    words = nibbles[:, :, :, 0] | nibbles[:, :, :, 1] << 4
+    panels = np.zeros((count, int4_panel_size_bytes(columns)), dtype=np.uint8)
+    by_group = all_scales.reshape(count, PANEL_ROWS, groups).transpose(0, 2, 1)
+    panels[:, : groups * PANEL_ROWS] = by_group.reshape(count, -1)
+    by_word = words.transpose(0, 2, 1, 3)
+    panels[:, int4_scales_size_bytes(columns) :] = by_word.reshape(count, -1)
+    return panels.tobytes()

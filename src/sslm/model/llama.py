@@ -177,7 +177,8 @@ class _Builder:
 
     def matrix(self, name: str, scale_name: str | None = None) -> ops.MatrixRef:
         """Refer to a matrix; a tied head has the embedding's codes with scales of its own."""
-        out_features, in_features = self._tensor(name).shape
+        codes = self._tensor(name)
+        out_features, in_features = codes.shape
         mantissas = self._tensor(f"{scale_name or name}.mantissas")
         bias = f"{name}.bias"
         return ops.MatrixRef(
@@ -187,6 +188,7 @@ class _Builder:
             mantissas=mantissas.name,
             exponent=mantissas.exponent,
             bias=bias if bias in self._tensors else None,
+            encoding=codes.encoding,
         )
 
     def _linear(self, name: str, source: Buffer, out: Buffer, site: SaturationSite) -> ops.Linear:

@@ -10,9 +10,10 @@ from enum import IntEnum
 from typing import ClassVar, Final, Literal
 
 from sslm.errors.program import AccumulatorBoundError, OpShapeError
-from sslm.limits import HIDDEN_SIZE_MAX
+from sslm.limits import HIDDEN_SIZE_MAX, INT4_COLUMNS_MAX
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.states import State, StateKind
+from sslm.program.tensors import Encoding
 
 EPSILON_BITS_MAX: Final = 46
 """Bits of RMSNorm's scaled epsilon: with the sum of squares, below 2**46 too, it fits 64 bits."""
@@ -51,8 +52,9 @@ class Epsilon:
 class MatrixRef:
     """A weight matrix by name, with what an op must know of it before it is bound.
 
-    The codes lie in the tensor ``name``, int8 panels [out_features, in_features]; ``mantissas`` is
-    the int32 tensor [out_features] of row scales, in 0 … 2**24 - 1, at ``exponent``; ``bias`` the
+    The codes lie in the tensor ``name``, panels [out_features, in_features] of ``encoding``:
+    PANEL_INT8 or PANEL_INT4, whatever other matrices have. ``mantissas`` is the int32 tensor
+    [out_features] of row scales, in 0 … 2**24 - 1 (int4: 2**23 - 1), at ``exponent``; ``bias`` the
     int32 tensor [out_features] at the output's fraction bits.
     """
 
@@ -62,6 +64,13 @@ class MatrixRef:
     mantissas: str
     exponent: int
     bias: str | None = None
+    encoding: Encoding = Encoding.PANEL_INT8
+
+    @property
+    def in_features_max(self) -> int:
+        """How many inputs a row may have for its exact sum to be below 2**38."""
+        is_int4 = self.encoding is Encoding.PANEL_INT4
+        return INT4_COLUMNS_MAX if is_int4 else HIDDEN_SIZE_MAX
 
     def tensor_names(self) -> list[str]:
         """Return the tensors behind the matrix."""
@@ -110,6 +119,7 @@ class Embed(Op):
 
     def __post_init__(self) -> None:
         self._require_kind(self.out, BufferKind.INT32, self.table.in_features)
+        self._bound("in_features", self.table.in_features, 1, self.table.in_features_max)
         self._bound("exponent", self.table.exponent, -24, 62)
 
 
@@ -182,7 +192,7 @@ class Linear(Op):
     def __post_init__(self) -> None:
         self._require_kind(self.source, BufferKind.CODES, self.matrix.in_features)
         self._require_kind(self.out, BufferKind.INT32, self.matrix.out_features)
-        self._bound("in_features", self.matrix.in_features, 1, HIDDEN_SIZE_MAX)
+        self._bound("in_features", self.matrix.in_features, 1, self.matrix.in_features_max)
         self._bound("exponent", self.matrix.exponent, self.source.exponent_max - 24, 110)
 
 
@@ -321,7 +331,7 @@ class Logits(Op):
     def __post_init__(self) -> None:
         self._require_kind(self.source, BufferKind.CODES, self.matrix.in_features)
         self._require_kind(self.out, BufferKind.LOGITS, self.matrix.out_features)
-        self._bound("in_features", self.matrix.in_features, 1, HIDDEN_SIZE_MAX)
+        self._bound("in_features", self.matrix.in_features, 1, self.matrix.in_features_max)
         self._bound("first row", self.first_row, 0, self.last_row - 1)
         self._bound("last row", self.last_row, 1, self.matrix.out_features)
         self._require("the rest of the first row by 16", self.first_row % 16, 0)

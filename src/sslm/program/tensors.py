@@ -8,6 +8,11 @@ from sslm.errors.program import TensorShapeError
 
 PANEL_ROWS = 16
 PANEL_COLUMNS = 4
+GROUP_COLUMNS = 32
+"""Columns of int4 codes that share a scale."""
+WORD_COLUMNS = 8
+"""Columns of int4 codes of one row that share a word of four bytes."""
+_SCALES_ALIGNMENT_BYTES = 64
 
 
 class Encoding(IntEnum):
@@ -17,6 +22,13 @@ class Encoding(IntEnum):
     """Little-endian int32, row-major."""
     PANEL_INT8 = 2
     """int8 codes in panels of 16 rows by 4 columns, both padded with zeros."""
+    PANEL_INT4 = 3
+    """4-bit codes with scales of groups of 32 columns, in panels of 16 rows: scales, then codes."""
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether the elements are the weights of a matrix, in panels."""
+        return self is not Encoding.INT32
 
 
 def padded(count: int, multiple: int) -> int:
@@ -49,8 +61,21 @@ class Tensor:
             raise TensorShapeError(self.name, self.shape, self.data.nbytes, expected)
 
 
+def int4_scales_size_bytes(columns: int) -> int:
+    """Return the bytes of the scales that begin a panel of int4 codes, padding included."""
+    return padded(-(-columns // GROUP_COLUMNS) * PANEL_ROWS, _SCALES_ALIGNMENT_BYTES)
+
+
+def int4_panel_size_bytes(columns: int) -> int:
+    """Return the bytes of 16 rows of int4 codes with their scales."""
+    return int4_scales_size_bytes(columns) + padded(columns, GROUP_COLUMNS) * PANEL_ROWS // 2
+
+
 def size_bytes(encoding: Encoding, shape: tuple[int, ...]) -> int:
     """Return the bytes that a tensor of this shape takes, padding included."""
+    if encoding is Encoding.PANEL_INT4:
+        rows, columns = shape
+        return padded(rows, PANEL_ROWS) // PANEL_ROWS * int4_panel_size_bytes(columns)
     if encoding is Encoding.PANEL_INT8:
         rows, columns = shape
         return padded(rows, PANEL_ROWS) * padded(columns, PANEL_COLUMNS)

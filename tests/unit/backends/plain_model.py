@@ -9,7 +9,7 @@ from hashlib import sha256
 from sslm.program import ops
 from sslm.program.program import Program, SegmentKind
 from sslm.program.states import State
-from sslm.program.tensors import Tensor, Tensors
+from sslm.program.tensors import Encoding, Tensor, Tensors
 from tests.unit.backends import plain_ops
 from tests.unit.backends.plain_ops import KeyValue, Row
 
@@ -187,8 +187,22 @@ def _int32s(tensor: Tensor) -> Row:
 
 
 def _panel_row(tensor: Tensor, row: int) -> Row:
-    """Row of int8 panels of 16 rows by 4 columns, straight from the definition."""
+    """Row of panels of 16 rows, straight from the definition; int4 times the groups' scales."""
     columns = tensor.shape[1]
+    if tensor.encoding is Encoding.PANEL_INT4:
+        return [int4_weight(tensor, row, k) for k in range(columns)]
     panels = -(-columns // 4)
     at = [((row // 16 * panels + k // 4) * 16 + row % 16) * 4 + k % 4 for k in range(columns)]
     return [byte - 256 if byte > 127 else byte for byte in (tensor.data[i] for i in at)]
+
+
+def int4_weight(tensor: Tensor, row: int, column: int) -> int:
+    """Code times scale of one element of int4 panels, straight from the definition."""
+    groups = -(-tensor.shape[1] // 32)
+    scales_size_bytes = -(-groups * 16 // 64) * 64
+    panel = row // 16 * (scales_size_bytes + groups * 256)
+    scale = tensor.data[panel + column // 32 * 16 + row % 16]
+    place = panel + scales_size_bytes + column // 8 * 64 + row % 16 * 4 + column % 4
+    byte = tensor.data[place]
+    nibble = byte >> 4 if column % 8 >= 4 else byte & 15
+    return scale * (nibble - 8)

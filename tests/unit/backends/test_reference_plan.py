@@ -1,6 +1,7 @@
 """Whole programs on the reference, position by position, against plain Python integers."""
 
 from array import array
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from sslm.program.tensors import Encoding, Tensor, Tensors
 from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequence import Sequence, SequenceOptions
 from sslm.runtime.stepper import advance
+from tests.backends.random_program import RandomProgram, Shape
 from tests.tiny_models import MODEL_ID, TinyModel, generate, tiny_llama
 from tests.toy_programs import int32_tensor, moving_average_model
 from tests.unit.backends.plain_model import PlainModel
@@ -145,6 +147,24 @@ def test_extreme_weights_saturate_on_reference(tiny: TinyModel) -> None:
     found = assert_plain(_extreme_model(tiny), [3, 90, 3, 200], chunk_tokens=3)
     for site in ("residual", "qkv", "rope", "gate_up"):
         assert found.saturations[site] > 0
+
+
+@pytest.mark.parametrize("is_extreme", [False, True], ids=["int4", "int4 extreme"])
+def test_widths_may_differ_on_reference(*, is_extreme: bool) -> None:
+    shape = Shape(
+        seed=4,
+        hidden_size=72,
+        intermediate_size=70,
+        num_hidden_layers=2,
+        context_tokens=20,
+        is_extreme=is_extreme,
+        int4_share=0.6,
+    )
+    model = RandomProgram(shape)
+    widths = Counter(t.encoding for t in model.tensors.values() if t.encoding.is_matrix)
+    assert min(widths[Encoding.PANEL_INT8], widths[Encoding.PANEL_INT4]) >= 4
+    found = assert_plain((model.program, model.tensors), [3, 30, 3, 9], chunk_tokens=3)
+    assert (found.saturations["qkv"] > 0) == is_extreme
 
 
 def test_saturations_are_counted_for_each_sequence(tiny: TinyModel) -> None:

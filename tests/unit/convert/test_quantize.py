@@ -14,11 +14,13 @@ from sslm.convert.quantize import (
     GAIN_BITS,
     MANTISSA_BITS,
     Mantissas,
+    pack_int4_panels,
     pack_panels,
     quantize_rows,
     to_mantissas,
 )
 from sslm.program.tensors import Encoding, Tensor
+from tests.unit.backends.plain_model import int4_weight
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 MATRICES = arrays.arrays(
@@ -137,3 +139,32 @@ def test_panels_hold_every_code_where_it_belongs(codes: np.ndarray) -> None:
         data=memoryview(packed),
     )
     assert panel_rows(tensor, 0, rows).tolist() == codes.tolist()
+
+
+@given(rows=st.integers(1, 40), columns=st.integers(1, 150), seed=st.integers(0, 1 << 20))
+def test_int4_panels_hold_every_code_and_scale_where_it_belongs(
+    rows: int, columns: int, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    groups = -(-columns // 32)
+    codes = random.integers(-7, 8, (rows, columns), dtype=np.int8)
+    scales = random.integers(1, 65, (rows, groups), dtype=np.int8)
+    packed = pack_int4_panels(codes, scales)
+    tensor = Tensor(
+        name="w",
+        encoding=Encoding.PANEL_INT4,
+        shape=(rows, columns),
+        exponent=0,
+        data=memoryview(packed),
+    )
+    expected = [
+        [int(codes[n, k]) * int(scales[n, k // 32]) for k in range(columns)] for n in range(rows)
+    ]
+    assert [[int4_weight(tensor, n, k) for k in range(columns)] for n in range(rows)] == expected
+    assert panel_rows(tensor, 0, rows).tolist() == expected
+    assert panel_rows(tensor, rows // 2, rows // 2 + 1).tolist() == [expected[rows // 2]]
+    # Scales of padding are 1, its codes 0, and the bytes that align the codes are 0.
+    empty = pack_int4_panels(np.zeros_like(codes), np.ones_like(scales))
+    scales_size_bytes = -(-groups * 16 // 64) * 64
+    panel = b"\1" * groups * 16 + bytes(scales_size_bytes - groups * 16) + b"\x88" * groups * 256
+    assert empty == panel * -(-rows // 16)

@@ -9,6 +9,7 @@ from sslm.errors.program import AccumulatorBoundError, OpShapeError
 from sslm.program import ops
 from sslm.program.buffers import Buffer, BufferKind
 from sslm.program.states import State, StateKind
+from sslm.program.tensors import Encoding
 
 
 def int32(width: int = 8, fraction_bits: int = 16, name: str = "x") -> Buffer:
@@ -27,6 +28,10 @@ def codes(width: int = 8, fraction_bits: int = 16, exponent_max: int = 17) -> Bu
 
 def logits(width: int = 40) -> Buffer:
     return Buffer(name="logits", kind=BufferKind.LOGITS, width=width)
+
+
+def int4(rows: int, columns: int) -> ops.MatrixRef:
+    return replace(matrix(rows, columns), encoding=Encoding.PANEL_INT4)
 
 
 def matrix(rows: int, columns: int, exponent: int = 30, bias: str | None = None) -> ops.MatrixRef:
@@ -106,6 +111,9 @@ AVERAGE = ops.MovingAverage(
         (LINEAR, {"matrix": matrix(12, 8, exponent=110)}),
         (LINEAR, {"matrix": matrix(12, 8, exponent=24), "source": codes(exponent_max=48)}),
         (LINEAR, {"matrix": matrix(12, 65536), "source": codes(65536)}),
+        (LINEAR, {"matrix": int4(12, 16384), "source": codes(16384)}),
+        (LOGITS, {"matrix": int4(40, 16384), "source": codes(16384)}),
+        (EMBED, {"table": int4(40, 16384), "out": int32(16384)}),
         (ROPE, {"rotary_dim": 2}),
         (ATTENTION, {"query": int32(16, 10)}),
         (ATTENTION, {"query": int32(16, 62)}),
@@ -152,6 +160,9 @@ def test_bounds_are_inclusive(op: ops.Op, changes: dict[str, Any]) -> None:
         (GATED, {"gate": int32(8, -1), "out": codes(8, 9, 48)}),
         (GATED, {"gate": int32(8, 41), "out": codes(8, 51, 48)}),
         (LOGITS, {"matrix": matrix(40, 65537), "source": codes(65537)}),
+        (LINEAR, {"matrix": int4(12, 16385), "source": codes(16385)}),
+        (LOGITS, {"matrix": int4(40, 16385), "source": codes(16385)}),
+        (EMBED, {"table": int4(40, 16385), "out": int32(16385)}),
         (LOGITS, {"first_row": 32, "last_row": 32}),
         (LOGITS, {"first_row": -16}),
         (LOGITS, {"last_row": 41}),

@@ -18,6 +18,11 @@ def test_padded() -> None:
         (Encoding.PANEL_INT8, (1, 1), 64),
         (Encoding.PANEL_INT8, (16, 4), 64),
         (Encoding.PANEL_INT8, (17, 5), 256),
+        (Encoding.PANEL_INT4, (1, 1), 64 + 256),
+        (Encoding.PANEL_INT4, (16, 32), 64 + 256),
+        (Encoding.PANEL_INT4, (17, 33), 2 * (64 + 512)),
+        (Encoding.PANEL_INT4, (16, 128), 64 + 1024),
+        (Encoding.PANEL_INT4, (16, 129), 128 + 1280),
     ],
 )
 def test_sizes(encoding: Encoding, shape: tuple[int, ...], size: int) -> None:

@@ -44,7 +44,7 @@ def _expected(op: ops.Op) -> Iterator[_Expected]:
 
 
 def _matrix(matrix: ops.MatrixRef) -> Iterator[_Expected]:
-    yield matrix.name, Encoding.PANEL_INT8, (matrix.out_features, matrix.in_features)
+    yield matrix.name, matrix.encoding, (matrix.out_features, matrix.in_features)
     yield matrix.mantissas, Encoding.INT32, (matrix.out_features,)
     if matrix.bias is not None:
         yield matrix.bias, Encoding.INT32, (matrix.out_features,)

@@ -104,6 +104,7 @@ def x86_ways(library: str) -> Iterator[Way]:
         ("Nehalem", "scalar", False),
         ("Haswell", "avx2", False),
         ("Haswell", "avxvnni", True),
+        ("Haswell", "amx", True),
     ):
         command = ("qemu-x86_64-static", "-cpu", cpu, python)
         yield Way(library=library, cpu=cpu, tier=tier, is_refused=is_refused, command=command)

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-TIERS: Final = ("reference", "scalar", "avx2", "avxvnni", "avx512vnni", "neon")
+TIERS: Final = ("reference", "scalar", "avx2", "avxvnni", "avx512vnni", "neon", "amx")
 """Names by which tests say what they run on: the reference backend, then the native tiers."""
 
 LONG_MODULE: Final = "module above the length to aim at"

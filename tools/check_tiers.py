@@ -36,6 +36,7 @@ TIERS: Final = {
         "avx2": _AVX2,
         "avxvnni": _AVX2 | {"avxvnni"},
         "avx512vnni": _AVX2 | {"avx512", "avx512vnni"},
+        "amx": _AVX2 | {"avx512", "avx512vnni", "amx"},
     },
     "aarch64": {"scalar": frozenset[str](), "neon": frozenset({"dotprod"})},
 }
@@ -46,6 +47,7 @@ NAMED: Final = {
     "avxvnni": "avxvnni",
     "avx512vnni": "avx512vnni",
     "neon": "dotprod",
+    "amx": "amx",
     "sha": "sha",
 }
 """What each must use, or it would not be what its name says."""

@@ -48,6 +48,7 @@ _LEGACY: Final = {
     "sha": re.compile(r"sha(?:1|256)[a-z0-9]+"),
 }
 _DOT_PRODUCTS: Final = re.compile(r"vpdp(?:bus|wss)ds?")
+_TILES: Final = re.compile(r"tile(?:loaddt?1?|stored|zero|release)|(?:ld|st)tilecfg|tdpb(?:ss|su|us|uu)d")
 _MASK_INSTRUCTIONS: Final = re.compile(r"k[a-z]+[bwdq]+")
 # Vector instructions of neither AVX nor AVX2, and of none of AVX-512 F, BW, DQ, VL.
 _OTHER_VEX: Final = re.compile(
@@ -85,6 +86,8 @@ def x86_extension(encoding: str, text: str) -> str | None:
 def _vex_extension(name: str) -> str:
     if _DOT_PRODUCTS.fullmatch(name):
         return "avxvnni"
+    if _TILES.fullmatch(name):
+        return "amx"
     if _MASK_INSTRUCTIONS.fullmatch(name):
         return "avx512"
     is_avx2 = name.startswith("v") and not _OTHER_VEX.fullmatch(name)

@@ -41,13 +41,15 @@
 #define SSLM_CPU_SHA 8
 #define SSLM_CPU_AVXVNNI 16
 #define SSLM_CPU_DOTPROD 32    /* of AArch64 */
+#define SSLM_CPU_AMX 64        /* tiles of bytes, which Linux grants a process that asks: asking for the bits does */
 
 #define SSLM_TIER_SCALAR 0
 #define SSLM_TIER_AVX2 1
 #define SSLM_TIER_AVXVNNI 2
 #define SSLM_TIER_AVX512VNNI 3
 #define SSLM_TIER_NEON 4
-#define SSLM_TIER_COUNT 5
+#define SSLM_TIER_AMX 5
+#define SSLM_TIER_COUNT 6
 
 #define SSLM_THREAD_COUNT_MAX 256
 #define SSLM_SPAN_ROWS_MAX 64

@@ -1,10 +1,34 @@
 /* CPU features, read once per call: plans are opened rarely. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "cpu.h"
 
 #include "sslm_native.h"
 
 #ifdef SSLM_X86
 #include <cpuid.h>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of Linux 5.16, which the headers of old systems lack. */
+#define ASK_FOR_STATE 0x1023
+#define TILE_DATA 18
+
+/* Whether the system lets this process use tiles. Linux wants to be asked once, since they make the frames of
+ * signals larger; threads and forks inherit the answer, and asking again changes nothing. */
+static uint32_t may_use_tiles(void)
+{
+    return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
+}
+#else
+static uint32_t may_use_tiles(void)
+{
+    return 0;
+}
+#endif
 
 #define BIT(value, index) (((value) >> (index)) & 1u)
 
@@ -24,13 +48,14 @@ uint32_t sslm_cpu_features(void)
     uint32_t has_ssse3_and_sse41 = BIT(ecx, 9) & BIT(ecx, 19);
     uint32_t saved = has_xgetbv ? saved_registers() : 0;
     if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return 0;
-    uint32_t subleaf_count = eax;
+    uint32_t subleaf_count = eax, has_tiles_of_bytes = BIT(edx, 24) & BIT(edx, 25);
     if (BIT(ebx, 29) & has_ssse3_and_sse41) features |= SSLM_CPU_SHA;
     if ((saved & 0x06) == 0x06 && BIT(ebx, 5)) features |= SSLM_CPU_AVX2;
     if ((saved & 0xe6) == 0xe6 && (BIT(ebx, 16) & BIT(ebx, 17) & BIT(ebx, 30) & BIT(ebx, 31))) {
         features |= SSLM_CPU_AVX512;
         if (BIT(ecx, 11)) features |= SSLM_CPU_AVX512VNNI;
     }
+    if ((saved & 0x60000) == 0x60000 && has_tiles_of_bytes && may_use_tiles()) features |= SSLM_CPU_AMX;
     if ((saved & 0x06) == 0x06 && subleaf_count >= 1) {
         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx);
         if (BIT(eax, 4)) features |= SSLM_CPU_AVXVNNI;
@@ -80,6 +105,9 @@ int32_t sslm_tier_runs(int32_t tier, uint32_t features)
         break;
     case SSLM_TIER_AVX512VNNI:
         needed = SSLM_CPU_AVX2 | SSLM_CPU_AVX512 | SSLM_CPU_AVX512VNNI;
+        break;
+    case SSLM_TIER_AMX:
+        needed = SSLM_CPU_AVX2 | SSLM_CPU_AVX512 | SSLM_CPU_AVX512VNNI | SSLM_CPU_AMX;
         break;
     case SSLM_TIER_NEON:
         needed = SSLM_CPU_DOTPROD;

@@ -98,5 +98,6 @@ extern const sslm_kernel_table sslm_kernels_avx2;
 extern const sslm_kernel_table sslm_kernels_avxvnni;
 extern const sslm_kernel_table sslm_kernels_avx512vnni;
 extern const sslm_kernel_table sslm_kernels_neon;
+extern const sslm_kernel_table sslm_kernels_amx;
 
 #endif

@@ -92,6 +92,10 @@ static const sslm_kernel_table *tier_table(int32_t tier)
     case SSLM_TIER_NEON:
         return &sslm_kernels_neon;
 #endif
+#ifdef SSLM_HAS_AMX
+    case SSLM_TIER_AMX:
+        return &sslm_kernels_amx;
+#endif
     case SSLM_TIER_SCALAR:
         return &sslm_kernels_scalar;
     default:

@@ -14,10 +14,10 @@ from sslm.errors.native import (
     NativeLibraryMissingError,
 )
 
-TIERS: Final = ("scalar", "avx2", "avxvnni", "avx512vnni", "neon")
+TIERS: Final = ("scalar", "avx2", "avxvnni", "avx512vnni", "neon", "amx")
 """Names of all tiers, slowest first on each kind of CPU; an index is the library's number."""
 
-_FEATURES: Final = ("avx2", "avx512", "avx512vnni", "sha", "avxvnni", "dotprod")
+_FEATURES: Final = ("avx2", "avx512", "avx512vnni", "sha", "avxvnni", "dotprod", "amx")
 _SUFFIXES: Final = {"darwin": ".dylib", "win32": ".dll"}
 _HEADER_NAME: Final = "_native.h"
 

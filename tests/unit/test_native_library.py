@@ -59,6 +59,7 @@ def test_the_scalar_tier_runs_everywhere_and_the_best_is_the_last() -> None:
         ("avxvnni", {"avx2", "avxvnni"}),
         ("avx512vnni", {"avx2", "avx512", "avx512vnni"}),
         ("neon", {"dotprod"}),
+        ("amx", {"avx2", "avx512", "avx512vnni", "amx"}),
     ],
 )
 def test_a_tier_needs_its_features(tier: str, needed: set[str]) -> None:
@@ -78,6 +79,7 @@ def test_features_are_those_that_the_system_lists() -> None:
         "sha": {"sha_ni", "ssse3", "sse4_1"},
         "avxvnni": {"avx_vnni"},
         "dotprod": {"asimddp"},
+        "amx": {"amx_tile", "amx_int8"},
     }
     expected = {name for name, words in spellings.items() if words <= listed}
     assert {*cpu_features()} == expected

@@ -49,11 +49,15 @@ NAMED: Final = {
     "neon": "dotprod",
     "amx": "amx",
     "sha": "sha",
+    "reading": "avx512",
 }
 """What each must use, or it would not be what its name says."""
 
 SHA: Final = frozenset({"sse3", "ssse3", "sse4.1", "sha"})
 """Of SHA-256, which is chosen by its address and not by a tier."""
+
+READING: Final = frozenset({"avx2", "avx512"})
+"""Of the loop that only reads, which is chosen in the same way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +65,7 @@ class Part:
     """What one way into the library reaches.
 
     Args:
-        name: The tier, "baseline" or "sha".
+        name: The tier, "baseline", "sha" or "reading".
         functions: How many.
         extensions: Instructions beyond the baseline, by extension.
     """
@@ -103,12 +107,14 @@ def check(code: Code, name: str) -> Report:
         by_address |= reach(code, waiting)
         waiting = {t for s in by_address for t in code.functions[s].addresses} - by_address
     hashing = {start for start in by_address if code.functions[start].extensions["sha"]}
-    parts.append(_part(code, "baseline", baseline | by_address - hashing))
-    problems += _excess(code, "baseline", baseline | by_address - hashing, frozenset())
+    reading = {start for start in by_address if code.functions[start].extensions["avx512"]}
+    others = baseline | by_address - hashing - reading
+    parts.append(_part(code, "baseline", others))
+    problems += _excess(code, "baseline", others, frozenset())
     problems += [f"code of no function uses {extension}" for extension in code.outside.extensions]
     if code.cpu == "x86_64":
-        parts.append(_part(code, "sha", hashing))
-        problems += _excess(code, "sha", hashing, SHA)
+        parts += [_part(code, "sha", hashing), _part(code, "reading", reading)]
+        problems += _excess(code, "sha", hashing, SHA) + _excess(code, "reading", reading, READING)
     reached = baseline | by_address
     tiers, tier_problems = _check_tables(code)
     for tier, functions in tiers:

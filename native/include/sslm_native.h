@@ -201,6 +201,7 @@ typedef struct {
     int32_t last_segment;           /* one past the last */
     int32_t bad_span;               /* written on SSLM_BAD_*: where */
     int64_t bad_value;              /* and what */
+    int64_t *op_ns;                 /* [SSLM_OP_COUNT + 1] nanoseconds by kind of op, digests last: added to; or NULL */
 } sslm_run;
 
 typedef struct sslm_plan sslm_plan;
@@ -223,6 +224,10 @@ int32_t sslm_native_plan_close(sslm_plan *plan);
 
 /* SHA-256 of size_bytes bytes. portable forces the plain C variant. */
 void sslm_native_sha256(const uint8_t *data, uint64_t size_bytes, int32_t portable, uint8_t *digest);
+
+/* Read size_bytes bytes as fast as one thread can; the exclusive or of their little-endian 64-bit words, the last
+ * one filled up with zeros, shows that nothing was left out. What a stream of weights is measured against. */
+uint64_t sslm_native_read_ceiling(const uint8_t *data, uint64_t size_bytes);
 /* cdef end */
 
 #if defined(_WIN32) && defined(__clang__)

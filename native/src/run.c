@@ -1,6 +1,7 @@
 /* Running segments: every op over the rows of all spans, then the digests. */
 #include <string.h>
 
+#include "clock.h"
 #include "plan.h"
 
 /* Work below this many elements is not worth waking anybody. */
@@ -179,18 +180,31 @@ static void run_op(sslm_plan *plan, const sslm_op *op)
     share(plan, run_kernel, &task, item_count, item_elements);
 }
 
-static void run_segment(sslm_plan *plan, int32_t index)
+/* Add the time since *mark to that of a kind of op, and begin the next one's. */
+static void charge(const sslm_run *run, int32_t kind, int64_t *mark)
 {
+    if (run->op_ns == NULL) return;
+    int64_t now = sslm_now_ns();
+    if (kind >= 0) run->op_ns[kind] += now - *mark;
+    *mark = now;
+}
+
+static void run_segment(sslm_plan *plan, const sslm_run *run, int32_t index)
+{
+    int64_t mark = 0;
+    charge(run, -1, &mark);
     const sslm_segment *segment = &plan->program->segments[index];
     int is_layer = segment->kind == SSLM_SEGMENT_EMBED || segment->kind == SSLM_SEGMENT_LAYER;
     for (int32_t i = segment->first_op; i < segment->last_op; i++) {
         run_op(plan, &plan->program->ops[i]);
+        charge(run, plan->program->ops[i].kind, &mark);
         if (sslm_pool_is_cancelled(&plan->pool)) return;
     }
     if (!is_layer) return;
     sslm_digest_job job = {.plan = plan, .segment = index};
     int64_t elements = index == plan->program->last_layer ? 16 * plan->buffers[plan->program->residual].width : 0;
     share(plan, sslm_digest_rows, &job, plan->row_count, elements);
+    charge(run, SSLM_OP_COUNT, &mark);
 }
 
 int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
@@ -202,7 +216,7 @@ int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
         gather(plan, run);
         for (int32_t i = run->first_segment; i < run->last_segment; i++) {
             if (sslm_pool_is_cancelled(&plan->pool)) break;
-            run_segment(plan, i);
+            run_segment(plan, run, i);
         }
         if (sslm_pool_is_cancelled(&plan->pool)) status = SSLM_CANCELLED;
         else commit(plan, run);

@@ -94,6 +94,21 @@ def best_tier() -> str:
     return available_tiers()[-1]
 
 
+def read_through(buffer: Any) -> int:
+    """Read every byte as fast as one thread can, and return the exclusive or of the 64-bit words.
+
+    What the speed of reading weights is measured against. Other threads run meanwhile.
+
+    Args:
+        buffer: Anything with contiguous bytes; its words are little-endian, and the last one is
+            filled up with zeros.
+    """
+    library = load_library()
+    pointer, view = borrow(library.ffi, "uint8_t *", buffer)
+    with view:
+        return int(library.lib.sslm_native_read_ceiling(pointer, view.nbytes))
+
+
 def borrow(
     ffi: Any, kind: str, buffer: Any, *, is_writable: bool = False
 ) -> tuple[Any, memoryview]:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sslm.backends.native import NativeBackend, NativePlan
+from sslm.backends.native import NativeBackend, NativePlan, OpTimings
+from sslm.backends.native.op_timings import TIMED_KINDS
 from sslm.errors.base import SslmError
 from sslm.errors.native import (
     ForkedPlanError,
@@ -226,6 +227,44 @@ def test_scratch_is_what_the_plan_says(model: RandomProgram) -> None:
 
 def test_no_run_leaves_a_row_behind(model: RandomProgram) -> None:
     compile_plan(model).run(0, 1, [])
+
+
+def test_timed_kinds_are_those_of_the_library() -> None:
+    lib = load_library().lib
+    numbers = [getattr(lib, f"SSLM_OP_{kind.upper()}") for kind in TIMED_KINDS[:-1]]
+    assert numbers == list(range(lib.SSLM_OP_COUNT))
+    assert TIMED_KINDS[-1] == "digests"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_timings_tell_which_ops_ran(model: RandomProgram, threads: int) -> None:
+    timings = OpTimings()
+    plan = compile_plan(model, threads=threads)
+    plan.run(0, 1, [span_of(model, 64)], timings=timings)
+    assert {kind for kind, ns in timings.by_kind().items() if ns} == {"embed", "digests"}
+    started_ns = time.monotonic_ns()
+    plan.run(0, 2, [span_of(model, 64)], timings=timings)
+    elapsed_ns = time.monotonic_ns() - started_ns
+    first = timings.by_kind()
+    assert 0 < first["linear"] < elapsed_ns
+    assert first["argmax"] == first["logits"] == 0
+    # A second run is added, and one without timings is not.
+    plan.run(0, 2, [span_of(model, 64)], timings=timings)
+    second = timings.by_kind()
+    assert all(second[kind] >= first[kind] for kind in TIMED_KINDS)
+    assert second["linear"] > first["linear"]
+    plan.run(0, 2, [span_of(model, 64)])
+    assert timings.by_kind() == second
+    timings.clear()
+    assert not any(timings.by_kind().values())
+
+
+def test_timing_changes_nothing(model: RandomProgram) -> None:
+    plan, plain, timed = compile_plan(model), span_of(model, 64), span_of(model, 64)
+    plan.run(0, 2, [plain])
+    plan.run(0, 2, [timed], timings=OpTimings())
+    assert bytes(plain.memory.residual) == bytes(timed.memory.residual)
+    assert bytes(plain.memory.digests) == bytes(timed.memory.digests)
 
 
 def test_a_set_flag_cancels_and_changes_nothing(model: RandomProgram) -> None:

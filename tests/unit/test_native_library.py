@@ -15,7 +15,14 @@ from sslm.errors.native import (
     NativeLibraryMissingError,
 )
 from sslm.limits import CONTEXT_TOKENS_MAX, HEAD_DIM_MAX, THREAD_COUNT_MAX
-from sslm.native_library import TIERS, available_tiers, best_tier, cpu_features, load_library
+from sslm.native_library import (
+    TIERS,
+    available_tiers,
+    best_tier,
+    cpu_features,
+    load_library,
+    read_through,
+)
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.program.states import PAGE_TOKENS
@@ -183,3 +190,14 @@ def test_garbage_with_views_in_it_does_not_crash_the_collector() -> None:
         [sys.executable, "-c", GARBAGE], capture_output=True, text=True, check=False
     )
     assert done.stdout == "alive\n", done.stderr
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 7, 8, 255, 256, 257, 511, 512, 1301])
+@pytest.mark.parametrize("skipped_bytes", [0, 1])
+def test_reading_leaves_no_byte_out(size_bytes: int, skipped_bytes: int) -> None:
+    data = memoryview(bytes(index * 37 % 251 for index in range(2000)))
+    read = data[skipped_bytes : skipped_bytes + size_bytes]
+    expected = 0
+    for start in range(0, size_bytes, 8):
+        expected ^= int.from_bytes(bytes(read[start : start + 8]), "little")
+    assert read_through(read) == expected

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sslm.backends.native.lowering import Lowering
+from sslm.backends.native.op_timings import OpTimings
 from sslm.backends.native.spans import SpanLowering
 from sslm.errors.base import SslmError
 from sslm.errors.native import (
@@ -72,8 +73,12 @@ class NativePlan:
         spans: Sequence[Span],
         *,
         cancel: memoryview | None = None,
+        timings: OpTimings | None = None,
     ) -> None:
         """Run segments first … last - 1 over the rows of all spans, in one foreign call.
+
+        Beside what :meth:`sslm.program.plan.Plan.run` takes, *timings* has the time of every kind
+        of op added to it; without it no clock is read.
 
         Raises:
             RunCancelledError: If *cancel* was set, which is seen within about a millisecond.
@@ -96,6 +101,11 @@ class NativePlan:
         run.first_segment, run.last_segment = first, last
         if cancel is not None:
             run.cancel, view = borrow(self._library.ffi, "int32_t *", cancel)
+            alive.append(view)
+        if timings is not None:
+            run.op_ns, view = borrow(
+                self._library.ffi, "int64_t *", timings.memory, is_writable=True
+            )
             alive.append(view)
         status = self._library.lib.sslm_native_plan_run(handle, run)
         alive.clear()

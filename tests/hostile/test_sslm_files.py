@@ -339,7 +339,8 @@ MANIFEST_DEFECTS = [
     (8, "<I", 129, errors.TensorNameSizeError),
     (8, "<I", 128, reading_errors.TruncatedFileError),
     (12, "<I", 0, errors.TensorEncodingError),
-    (12, "<I", 3, errors.TensorEncodingError),
+    (12, "<I", 3, errors.TensorSizeError),
+    (12, "<I", 4, errors.TensorEncodingError),
     (16, "<I", 0, errors.TensorRankError),
     (16, "<I", 5, errors.TensorRankError),
     (16, "<I", 1, errors.TensorExtentError),
@@ -414,7 +415,8 @@ def test_weights_beyond_the_tensors(sound: bytes) -> None:
 
 
 # Offsets in the weights: embed at 0 (128 bytes), embed.mantissas at 256 (20), final_norm at 512
-# (24), layers.0.gate_proj at 768 (256), layers.0.o_proj.bias at 1024 (8), rope.cos at 1280 (8).
+# (24), layers.0.gate_proj at 768 (256), layers.0.o_proj.bias at 1024 (8), rope.cos at 1280 (8),
+# up_proj at 1536 (two panels of 64 + 512), up_proj.mantissas at 2816 (68).
 
 WEIGHT_DEFECTS = [
     (0, "<b", -128, errors.WeightCodeError),
@@ -432,6 +434,17 @@ WEIGHT_DEFECTS = [
     (512 + 20, "<i", (1 << 23) + 1, errors.TensorValueError),
     (1280, "<i", (1 << 30) + 1, errors.TensorValueError),
     (1284, "<i", -(1 << 30) - 1, errors.TensorValueError),
+    (1536, "<b", 0, errors.GroupScaleError),
+    (1536 + 31, "<b", 65, errors.GroupScaleError),
+    (1536 + 576 + 1, "<b", 2, errors.GroupScaleError),  # row 17
+    (1536 + 32, "<b", 1, errors.PanelPaddingError),  # between scales and codes
+    (1536 + 64, "<B", 0x08, errors.Int4CodeError),
+    (1536 + 575, "<B", 0x80, errors.Int4CodeError),
+    (1536 + 64 + 5 * 64, "<B", 0x78, errors.PanelPaddingError),  # column 40 of row 0
+    (1536 + 64 + 4 * 64, "<B", 0x98, errors.PanelPaddingError),  # column 36 of row 0
+    (1536 + 576 + 64 + 4, "<B", 0x89, errors.PanelPaddingError),  # column 0 of row 17
+    (2816, "<i", 1 << 23, errors.TensorValueError),
+    (2816 + 64, "<i", -1, errors.TensorValueError),
 ]
 
 

@@ -8,6 +8,7 @@ from sslm.artifact.artifact import Artifact
 from sslm.artifact.config_section import decode_config
 from sslm.artifact.file_bytes import CopiedFile, FileBytes
 from sslm.artifact.golden import decode_golden
+from sslm.artifact.int4_checks import check_int4_mantissas
 from sslm.artifact.provenance import decode_provenance
 from sslm.artifact.tensor_checks import check_tensor
 from sslm.artifact.tokenizer_section import decode_vocabulary
@@ -104,6 +105,7 @@ def _read_tensors(sections: Mapping[SectionType, Section]) -> Mapping[str, Tenso
     reader.require_zero_unclaimed("between tensors")
     for tensor in tensors.values():
         check_tensor(tensor)
+    check_int4_mantissas(tensors)
     return MappingProxyType(tensors)
 
 
@@ -111,7 +113,7 @@ def _read_tensor(record: TensorRecord, weights: BoundedReader) -> Tensor:
     if record.encoding not in list(Encoding):
         raise TensorEncodingError(record.name, record.encoding)
     encoding = Encoding(record.encoding)
-    if encoding is Encoding.PANEL_INT8 and len(record.shape) != 2:
+    if encoding.is_matrix and len(record.shape) != 2:
         raise TensorRankError(record.name, len(record.shape), 2, 2)
     expected = size_bytes(encoding, record.shape)
     if record.size_bytes != expected:

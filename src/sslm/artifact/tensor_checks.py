@@ -7,6 +7,7 @@ the bytes are searched at the speed of memory, without NumPy.
 from array import array
 from typing import Final
 
+from sslm.artifact.int4_checks import check_int4_panels
 from sslm.errors.artifact import (
     PanelPaddingError,
     TensorRoleError,
@@ -33,7 +34,9 @@ def check_tensor(tensor: Tensor) -> None:
     """Check every number of a tensor.
 
     Raises:
-        WeightCodeError: If a code is -128.
+        WeightCodeError, Int4CodeError: If a code is -128, or an int4 code -8.
+        GroupScaleError: If the scale of a group of int4 codes is out of its bounds.
+        TensorColumnsError: If a matrix of int4 codes has too many columns.
         PanelPaddingError: If a row or column that pads the panels is not zero.
         TensorRoleError: If the name of an int32 tensor does not say what it holds.
         TensorValueError: If a number of an int32 tensor is out of the bounds of its role.
@@ -42,6 +45,8 @@ def check_tensor(tensor: Tensor) -> None:
         _check_codes(tensor)
         _check_padding_columns(tensor)
         _check_padding_rows(tensor)
+    elif tensor.encoding is Encoding.PANEL_INT4:
+        check_int4_panels(tensor)
     else:
         _check_int32(tensor, *_range_of(tensor.name))
 

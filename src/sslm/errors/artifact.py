@@ -322,6 +322,39 @@ class WeightCodeError(ArtifactError):
     offset_bytes: int
 
 
+class Int4CodeError(ArtifactError):
+    """A weight of four bits has the code -8, which the arithmetic has no room for."""
+
+    status = Status.SSLM_INT4_CODE
+    message = "tensor {name!r} holds the code -8 at its byte {offset_bytes}; int4 codes are ±7"
+    name: str
+    offset_bytes: int
+
+
+class GroupScaleError(ArtifactError):
+    """The scale of a group of int4 weights is out of its bounds."""
+
+    status = Status.SSLM_GROUP_SCALE
+    message = (
+        "tensor {name!r} holds the group scale {found} at its byte {offset_bytes}; "
+        "allowed are 1 to {highest}"
+    )
+    name: str
+    offset_bytes: int
+    found: int
+    highest: int
+
+
+class TensorColumnsError(ArtifactError):
+    """A matrix has more columns than its arithmetic can sum exactly."""
+
+    status = Status.SSLM_TENSOR_COLUMNS
+    message = "tensor {name!r} has {found} columns of int4 weights, at most {highest} are possible"
+    name: str
+    found: int
+    highest: int
+
+
 class PanelPaddingError(ArtifactError):
     """A row or column that only pads a panel is not zero."""
 

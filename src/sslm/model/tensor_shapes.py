@@ -10,8 +10,8 @@ TensorShapes = dict[str, tuple[Encoding, tuple[int, ...]]]
 def tensor_shapes(config: ModelConfig) -> TensorShapes:
     """Return encoding and shape of every tensor of the artifact, by name, in a fixed order.
 
-    Matrices come with their row scales (``NAME.mantissas``); the rotary tables replace what the
-    source has as factors.
+    A matrix of PANEL_INT8 may have PANEL_INT4 instead, each for itself. Matrices come with their
+    row scales (``NAME.mantissas``); the rotary tables replace what the source has as factors.
     """
     shapes: TensorShapes = {}
     for name, shape in weight_shapes(config).items():
@@ -40,7 +40,8 @@ def check_tensors(config: ModelConfig, tensors: Tensors) -> None:
         if name not in tensors:
             raise TensorSetError(name, "absent", f"{encoding.name} {shape}")
         tensor = tensors[name]
-        if (tensor.encoding, tensor.shape) != (encoding, shape):
+        is_fitting = tensor.encoding.is_matrix == encoding.is_matrix
+        if not is_fitting or tensor.shape != shape:
             found = f"{tensor.encoding.name} {tensor.shape}"
             raise TensorSetError(name, found, f"{encoding.name} {shape}")
     for name in tensors:

@@ -118,10 +118,23 @@ def test_layout_is_the_documented_one(tiny_path: Path) -> None:
         assert artifact.model_id == hashlib.sha256(identity).digest()
 
 
-def test_pinned_bytes(tiny_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("has_int4", "pinned"),
+    [
+        (False, "6a3d51c211edaf9e2c163eec5a4d7c81a429352ac80fc434564ae4e9d9795f42"),
+        (True, ""),
+    ],
+)
+def test_pinned_bytes(*, tmp_path: Path, has_int4: bool, pinned: str) -> None:
     """Changed bytes for unchanged parts are a change of the format."""
-    found = hashlib.sha256(tiny_path.read_bytes()).hexdigest()
-    assert found == "6a3d51c211edaf9e2c163eec5a4d7c81a429352ac80fc434564ae4e9d9795f42"
+    tensors = {
+        name: tensor
+        for name, tensor in tiny_artifact.tiny_tensors().items()
+        if has_int4 or not name.startswith("up_proj")
+    }
+    write_artifact(tmp_path / "pinned.sslm", tiny_artifact.PARTS, TensorStream.of(tensors))
+    found = hashlib.sha256((tmp_path / "pinned.sslm").read_bytes()).hexdigest()
+    assert found == pinned
 
 
 def test_model_id_ignores_what_changes_no_token(tmp_path: Path, tiny_path: Path) -> None:

@@ -1,18 +1,24 @@
 """The fast checks of tensors find just what a plain look at every number finds."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sslm.artifact.int4_checks import check_int4_mantissas
 from sslm.artifact.tensor_checks import check_tensor
 from sslm.errors.artifact import (
+    GroupScaleError,
+    Int4CodeError,
     PanelPaddingError,
+    TensorColumnsError,
     TensorRoleError,
     TensorValueError,
     WeightCodeError,
 )
+from sslm.errors.base import ArtifactError
 from sslm.program.tensors import Encoding, Tensor
 from tests.unit.artifact import tiny_artifact
 
@@ -47,6 +53,88 @@ def test_every_byte_of_the_panels_is_checked(rows: int, columns: int) -> None:
         with pytest.raises(WeightCodeError) as caught:
             check_tensor(panel_tensor(rows, columns, bytes(changed)))
         assert caught.value.offset_bytes == offset
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(16, 32), (1, 1), (15, 3), (17, 37), (32, 64), (33, 8), (48, 71)]
+)
+def test_every_byte_of_int4_panels_is_checked(rows: int, columns: int) -> None:
+    """A byte may be changed without an error only into what its place may hold."""
+    groups = -(-columns // 32)
+    codes, scales = [[1] * columns] * rows, [[2] * groups] * rows
+    sound = tiny_artifact.int4_panels(codes, scales)
+    check_tensor(int4_tensor(rows, columns, sound))
+    for offset in range(len(sound)):
+        for byte in (0x00, 0x01, 0x3F, 0x40, 0x41, 0x0F, 0xF0, 0x88, 0x89, 0x98, 0x9F, 0xFF):
+            expected = int4_defect(rows, columns, offset, byte)
+            changed = bytearray(sound)
+            changed[offset] = byte
+            tensor = int4_tensor(rows, columns, bytes(changed))
+            if expected is None:
+                check_tensor(tensor)
+            else:
+                with pytest.raises(expected) as caught:
+                    check_tensor(tensor)
+                if expected is not PanelPaddingError:
+                    assert caught.value.offset_bytes == offset
+
+
+def int4_defect(rows: int, columns: int, offset: int, byte: int) -> type[ArtifactError] | None:
+    """Say what is wrong with a byte in its place, straight from the definition."""
+    groups = -(-columns // 32)
+    scales_size = -(-groups * 16 // 64) * 64
+    panel, at = divmod(offset, scales_size + groups * 256)
+    if at < groups * 16:
+        is_padding = panel * 16 + at % 16 >= rows
+        return None if byte == 1 or (1 <= byte <= 64 and not is_padding) else GroupScaleError
+    if at < scales_size:
+        return None if byte == 0 else PanelPaddingError
+    low, high = byte & 15, byte >> 4
+    if low == 0 or high == 0:
+        return Int4CodeError
+    word, place = divmod(at - scales_size, 64)
+    column = word * 8 + place % 4
+    row = panel * 16 + place // 4
+    for nibble, k in ((low, column), (high, column + 4)):
+        if nibble != 8 and (row >= rows or k >= columns):
+            return PanelPaddingError
+    return None
+
+
+def int4_tensor(rows: int, columns: int, data: bytes) -> Tensor:
+    return Tensor(
+        name="w",
+        encoding=Encoding.PANEL_INT4,
+        shape=(rows, columns),
+        exponent=0,
+        data=memoryview(data),
+    )
+
+
+def test_columns_that_int4_has_no_sums_for() -> None:
+    sound = tiny_artifact.int4_panels([[1] * 16384], [[1] * 512])
+    check_tensor(int4_tensor(1, 16384, sound))
+    longer = tiny_artifact.int4_panels([[1] * 16385], [[1] * 513])
+    with pytest.raises(TensorColumnsError) as caught:
+        check_tensor(int4_tensor(1, 16385, longer))
+    assert (caught.value.found, caught.value.highest) == (16385, 16384)
+
+
+@pytest.mark.parametrize("names", [("w", "w.mantissas"), ("embed", "lm_head.mantissas")])
+def test_mantissas_of_int4_have_23_bits(names: tuple[str, str]) -> None:
+    codes = replace(tiny_artifact.int4_tensor("w", 2, 3), name=names[0])
+    for largest, is_sound in (((1 << 23) - 1, True), (1 << 23, False)):
+        mantissas = tiny_artifact.int32_tensor(names[1], [0, largest])
+        tensors = {names[0]: codes, names[1]: mantissas}
+        if is_sound:
+            check_int4_mantissas(tensors)
+        else:
+            with pytest.raises(TensorValueError) as caught:
+                check_int4_mantissas(tensors)
+            assert (caught.value.index, caught.value.highest) == (1, (1 << 23) - 1)
+        # Codes of int8 have room for a bit more: here those of the matrix, there a head's own.
+        owner = names[1].removesuffix(".mantissas")
+        check_int4_mantissas(tensors | {owner: panel_tensor(2, 3, bytes(64))})
 
 
 def test_code_in_a_later_chunk() -> None:

@@ -113,6 +113,37 @@ def panel_tensor(name: str, rows: int, columns: int) -> Tensor:
     )
 
 
+def int4_panels(codes: list[list[int]], scales: list[list[int]]) -> bytes:
+    """Lay rows of codes and of scales out in panels of 16 rows, straight from the definition."""
+    rows, columns, groups = len(codes), len(codes[0]), len(scales[0])
+    scales_size = -(-groups * 16 // 64) * 64
+    gap = bytes(scales_size - groups * 16)
+    panel = b"\1" * groups * 16 + gap + b"\x88" * groups * 256
+    laid_out = bytearray(panel * -(-rows // 16))
+    for n in range(rows):
+        start = n // 16 * len(panel)
+        for group in range(groups):
+            laid_out[start + group * 16 + n % 16] = scales[n][group]
+        for k in range(columns):
+            at = start + scales_size + k // 8 * 64 + n % 16 * 4 + k % 4
+            laid_out[at] += codes[n][k] * (16 if k % 8 >= 4 else 1)
+    return bytes(laid_out)
+
+
+def int4_tensor(name: str, rows: int, columns: int) -> Tensor:
+    """A tensor with all codes from -7 to 7 and scales from 1 to 64 in turn."""
+    codes = [[(n * columns + k) * 4 % 15 - 7 for k in range(columns)] for n in range(rows)]
+    groups = -(-columns // 32)
+    scales = [[(n * groups + g) * 29 % 64 + 1 for g in range(groups)] for n in range(rows)]
+    return Tensor(
+        name=name,
+        encoding=Encoding.PANEL_INT4,
+        shape=(rows, columns),
+        exponent=0,
+        data=memoryview(int4_panels(codes, scales)),
+    )
+
+
 def int32_tensor(name: str, numbers: list[int], exponent: int = 0) -> Tensor:
     """A tensor of the given numbers."""
     return Tensor(
@@ -139,6 +170,8 @@ def tiny_tensors() -> dict[str, Tensor]:
             exponent=30,
             data=memoryview(array("i", [1 << 30, -(1 << 30)])).cast("B"),
         ),
+        int4_tensor("up_proj", 17, 36),
+        int32_tensor("up_proj.mantissas", [(1 << 23) - 1] * 17),
     ]
     return {tensor.name: tensor for tensor in tensors}
 

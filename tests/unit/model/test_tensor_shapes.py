@@ -87,6 +87,17 @@ def test_the_right_tensors_are_accepted(config: ModelConfig) -> None:
     check_tensors(config, tensors_of(config))
 
 
+def test_matrices_may_differ_in_width() -> None:
+    tensors = tensors_of(LLAMA3)
+    for name in ("layers.0.q_proj", "lm_head"):
+        shape = tensor_shapes(LLAMA3)[name][1]
+        tensors[name] = tensor(name, Encoding.PANEL_INT4, shape)
+        check_tensors(LLAMA3, tensors)
+    wrong = tensors | {"final_norm": tensor("final_norm", Encoding.PANEL_INT4, (6, 1))}
+    with pytest.raises(TensorSetError):
+        check_tensors(LLAMA3, wrong)
+
+
 @pytest.mark.parametrize("name", sorted(tensor_shapes(LLAMA3)))
 def test_each_missing_or_wrong_tensor_is_named(name: str) -> None:
     tensors = tensors_of(LLAMA3)

@@ -122,7 +122,7 @@ def test_layout_is_the_documented_one(tiny_path: Path) -> None:
     ("has_int4", "pinned"),
     [
         (False, "6a3d51c211edaf9e2c163eec5a4d7c81a429352ac80fc434564ae4e9d9795f42"),
-        (True, ""),
+        (True, "8eef068345f1aebc39addb5de830efc7e9c981146ca59a2577e31ed4530639fd"),
     ],
 )
 def test_pinned_bytes(*, tmp_path: Path, has_int4: bool, pinned: str) -> None:

@@ -12,6 +12,7 @@ from sslm.errors.base import SslmError
 from sslm.errors.reading import TruncatedFileError, UnreadableFileError
 from sslm.errors.runtime import MemoryBudgetError
 from sslm.formats.mapped_file import open_regular_file
+from sslm.memory import anonymous_memory
 
 
 class FileBytes(Protocol):
@@ -26,7 +27,8 @@ class FileBytes(Protocol):
 class CopiedFile:
     """A regular file, copied into memory that begins at a page, so that alignments hold.
 
-    What happens to the file afterwards does not matter.
+    The memory is this process's own, in huge pages where the system has them. What happens to the
+    file afterwards does not matter.
 
     Args:
         path: Of a regular file; an empty one gives an empty view.
@@ -51,7 +53,7 @@ class CopiedFile:
                 if size_at_most_bytes is not None and size > size_at_most_bytes:
                     raise MemoryBudgetError("a copy of the file", size, size_at_most_bytes)
                 if size:
-                    self._memory = _anonymous_memory(name, size)
+                    self._memory = _memory_for(name, size)
                     _fill(file, memoryview(self._memory))
                     self.view = memoryview(self._memory).toreadonly()
         except (OSError, ValueError) as error:
@@ -68,9 +70,9 @@ class CopiedFile:
                 self._memory.close()
 
 
-def _anonymous_memory(name: str, size_bytes: int) -> mmap.mmap:
+def _memory_for(name: str, size_bytes: int) -> mmap.mmap:
     try:
-        return mmap.mmap(-1, size_bytes)
+        return anonymous_memory(size_bytes)
     except (OSError, OverflowError) as error:
         raise CopyMemoryError(name, size_bytes) from error
 

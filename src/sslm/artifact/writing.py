@@ -4,9 +4,10 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO, Self
+from typing import Self
 
 from sslm.artifact.atomic_file import atomic_file
+from sslm.artifact.block_writer import BlockWriter
 from sslm.artifact.config_section import ConfigSection, decode_config, encode_config
 from sslm.artifact.golden import Golden, decode_golden, encode_golden
 from sslm.artifact.provenance import Provenance, decode_provenance, encode_provenance
@@ -104,7 +105,7 @@ def write_artifact(
     sizes[SectionType.WEIGHTS] = weights_size
     sizes[SectionType.TENSORS] = manifest_size_bytes(spec.name for spec in tensors.specs)
     places = section_places(sizes)
-    with atomic_file(path) as file:
+    with atomic_file(path) as target, BlockWriter(target) as file:
         place_of = {place.type: place for place in places}
         records, weights_digest = _write_tensors(
             file, place_of[SectionType.WEIGHTS], tensors, offsets
@@ -170,7 +171,7 @@ def _tensor_offsets(specs: tuple[TensorSpec, ...]) -> tuple[list[int], int]:
 
 
 def _write_tensors(
-    file: BinaryIO, place: SectionPlace, stream: TensorStream, offsets: list[int]
+    file: BlockWriter, place: SectionPlace, stream: TensorStream, offsets: list[int]
 ) -> tuple[list[TensorRecord], bytes]:
     """Write the weights; return their manifest and the section's SHA-256."""
     digest = hashlib.sha256()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from sslm.artifact.block_writer import BlockWriter
 from sslm.artifact.reading import read_artifact
 from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.adding import Progress, add_known_model, add_once, convert, is_sound
@@ -137,12 +138,13 @@ def _copy(path: Path, out: Path, digest: str, on_progress: Progress) -> None:
     """Copy a ``.sslm`` file and check the copy, as nobody can change that one."""
     total = path.stat().st_size
     with path.open("rb") as source, named_write_errors(out), out.open("xb") as target:
-        _, found = sha256_of_copy(
-            source,
-            target,
-            size_bytes_max=total,
-            on_progress=lambda done, total: on_progress("copy", done, total),
-        )
+        with BlockWriter(target) as blocks:
+            _, found = sha256_of_copy(
+                source,
+                blocks,
+                size_bytes_max=total,
+                on_progress=lambda done, total: on_progress("copy", done, total),
+            )
         target.flush()
         os.fsync(target.fileno())
     _require(path, found, digest)

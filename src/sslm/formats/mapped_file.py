@@ -10,13 +10,15 @@ from types import TracebackType
 from typing import Self
 
 from sslm.errors.reading import UnreadableFileError
+from sslm.memory import prefer_huge_pages
 
 
 class MappedFile:
     """A regular file, mapped read-only; a context manager.
 
     Nobody may change or shorten the file while it is mapped: the operating system answers a read
-    beyond the new end by killing the process.
+    beyond the new end by killing the process. What is not in memory yet is read in huge pages,
+    where the system has them.
 
     Args:
         path: Of a regular file; an empty one gives an empty view.
@@ -87,4 +89,7 @@ def _map_regular_file(path: Path) -> mmap.mmap | None:
     with open_regular_file(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             return None
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # Before anything looks at them: a page that is there stays as it is.
+        prefer_huge_pages(memory)
+        return memory

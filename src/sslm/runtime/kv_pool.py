@@ -1,8 +1,7 @@
 """Pages of sequence state, counted and handed out."""
 
-import mmap
-
 from sslm.errors.runtime import KvPoolExhaustedError, MemoryRefusedError, OptionRangeError
+from sslm.memory import anonymous_memory
 from sslm.program.states import PAGE_TOKENS, StateLayout
 
 
@@ -41,7 +40,7 @@ class KvPool:
         self.page_count = page_count
         if memory is None:
             # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
-            memory = _map(max(size_bytes, mmap.PAGESIZE))
+            memory = _map(max(size_bytes, 1))
         self.memory = memory
         self._free = list(range(page_count - 1, -1, -1))
 
@@ -69,6 +68,6 @@ class KvPool:
 
 def _map(size_bytes: int) -> memoryview:
     try:
-        return memoryview(mmap.mmap(-1, size_bytes))
+        return memoryview(anonymous_memory(size_bytes))
     except (OSError, OverflowError, ValueError) as error:
         raise MemoryRefusedError("sequence states", size_bytes) from error

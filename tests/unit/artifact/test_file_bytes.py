@@ -41,10 +41,10 @@ def test_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")
 
-    def refuse(descriptor: int, size_bytes: int) -> None:
+    def refuse(size_bytes: int) -> None:
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-    monkeypatch.setattr(file_bytes.mmap, "mmap", refuse)
+    monkeypatch.setattr(file_bytes, "anonymous_memory", refuse)
     with pytest.raises(CopyMemoryError):
         CopiedFile(path)
 
@@ -52,12 +52,12 @@ def test_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_file_that_becomes_shorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")
-    reserve = file_bytes._anonymous_memory
+    reserve = file_bytes._memory_for
 
     def shorten(name: str, size_bytes: int) -> object:
         path.write_bytes(b"a")
         return reserve(name, size_bytes)
 
-    monkeypatch.setattr(file_bytes, "_anonymous_memory", shorten)
+    monkeypatch.setattr(file_bytes, "_memory_for", shorten)
     with pytest.raises(TruncatedFileError):
         CopiedFile(path)

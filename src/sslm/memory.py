@@ -1,0 +1,79 @@
+"""Large blocks of memory, in huge pages where the system has them.
+
+Decode streams all weights for every token. In pages of 4 KiB the processor spends up to half of
+that time looking up where they lie, so large blocks ask for pages of 2 MiB.
+"""
+
+import mmap
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+HUGE_PAGE_SIZE_BYTES: Final = 2 << 20
+"""What a huge page holds where ordinary ones hold 4 KiB."""
+
+_ORDINARY_PAGE_SIZE_BYTES: Final = 4096
+_SMAPS: Final = Path("/proc/self/smaps")
+_RANGE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
+_HUGE_LINE: Final = re.compile(r"(?:AnonHugePages|FilePmdMapped|ShmemPmdMapped): +(\d+) kB")
+
+
+def anonymous_memory(size_bytes: int) -> mmap.mmap:
+    """Return zeroed memory of this process alone; what is never touched takes no room.
+
+    Args:
+        size_bytes: At least 1.
+
+    Raises:
+        OSError, OverflowError, ValueError: As :class:`mmap.mmap` does.
+    """
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size_bytes)
+    # Memory that could be shared with a child, which is Python's default, gets no huge pages.
+    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    prefer_huge_pages(memory)
+    return memory
+
+
+def prefer_huge_pages(memory: mmap.mmap) -> None:
+    """Ask for huge pages, which is a wish: where it cannot be met, nothing changes.
+
+    Pages that were touched already stay as they are, so ask first.
+
+    Args:
+        memory: All of a map. Of a file, it gets huge pages if the file's system keeps its contents
+            in blocks as large, as ext4 does since Linux 6.16 and xfs since 5.18.
+    """
+    advice = getattr(mmap, "MADV_HUGEPAGE", None)
+    # Elsewhere a huge page may be 512 MiB, which the first byte of a pool would take at once.
+    is_usual = mmap.PAGESIZE == _ORDINARY_PAGE_SIZE_BYTES
+    if advice is not None and is_usual and len(memory) >= HUGE_PAGE_SIZE_BYTES:
+        # A kernel that was built without them refuses the word itself.
+        with suppress(OSError):
+            memory.madvise(advice)
+
+
+def huge_page_bytes(address: int, size_bytes: int) -> int | None:
+    """Return how many bytes of a block lie in huge pages, or None where the system does not say.
+
+    Takes milliseconds for a gigabyte in ordinary pages.
+
+    Args:
+        address: Of the first byte, which was touched as all others were.
+        size_bytes: At least 1.
+    """
+    try:
+        lines = _SMAPS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    total, is_inside = 0, False
+    for line in lines:
+        found = _RANGE_LINE.match(line)
+        if found is not None:
+            first, last = int(found[1], 16), int(found[2], 16)
+            is_inside = first < address + size_bytes and address < last
+        elif is_inside and (huge := _HUGE_LINE.fullmatch(line)) is not None:
+            total += int(huge[1]) << 10
+    # The system may have joined the block with its neighbours.
+    return min(total, size_bytes)

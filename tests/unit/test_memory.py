@@ -12,29 +12,26 @@ from sslm import memory
 from sslm.artifact.block_writer import BlockWriter
 from sslm.artifact.file_bytes import CopiedFile
 from sslm.formats.mapped_file import MappedFile
-from sslm.memory import HUGE_PAGE_SIZE_BYTES, anonymous_memory, huge_page_bytes, prefer_huge_pages
-from sslm.native_library import borrow, load_library
+from sslm.memory import (
+    HUGE_PAGE_SIZE_BYTES,
+    anonymous_memory,
+    huge_page_bytes,
+    huge_page_mode,
+    prefer_huge_pages,
+)
 from sslm.program.states import StateLayout
 from sslm.runtime.kv_pool import KvPool
 
 SIZE = 4 * HUGE_PAGE_SIZE_BYTES
-MODE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-def address_of(view: memoryview) -> int:
-    """Where a block begins."""
-    ffi = load_library().ffi
-    pointer, _ = borrow(ffi, "uint8_t *", view)
-    return int(ffi.cast("uintptr_t", pointer))
 
 
 def huge_bytes_of(view: memoryview) -> int:
     """Touch a block, then tell how much of it lies in huge pages."""
     for start in range(0, view.nbytes, mmap.PAGESIZE):
         view[start]
-    found = huge_page_bytes(address_of(view), view.nbytes)
+    found = huge_page_bytes(view)
     assert found is not None
     return found
 
@@ -237,21 +234,33 @@ VmFlags: rd mr
     ],
 )
 def test_only_maps_that_hold_a_part_of_the_block_count(
-    first: int, last: int, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    first: int, last: int, expected: int
 ) -> None:
-    (tmp_path / "smaps").write_text(REPORT)
-    monkeypatch.setattr(memory, "_SMAPS", tmp_path / "smaps")
-    assert huge_page_bytes(first, last - first) == expected
+    assert memory._reported_bytes(REPORT, first, last) == expected
 
 
 def test_nobody_knows_without_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_SMAPS", tmp_path / "none")
-    assert huge_page_bytes(0, 1) is None
+    monkeypatch.setattr(memory, "_MODE", tmp_path / "none")
+    assert huge_page_bytes(memoryview(b"a")) is None
+    assert huge_page_mode() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [("always [madvise] never\n", "madvise"), ("always madvise [never]\n", "never"), ("\n", None)],
+)
+def test_the_mode_is_the_word_in_brackets(
+    text: str, mode: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "enabled").write_text(text)
+    monkeypatch.setattr(memory, "_MODE", tmp_path / "enabled")
+    assert huge_page_mode() == mode
 
 
 @on_linux
 def test_ordinary_memory_has_no_huge_pages() -> None:
-    if MODE.exists() and "[always]" in MODE.read_text():
+    if huge_page_mode() == "always":
         pytest.skip("this machine gives huge pages unasked")
     block = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     block[:: mmap.PAGESIZE] = b"a" * (SIZE // mmap.PAGESIZE)

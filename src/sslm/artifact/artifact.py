@@ -10,6 +10,7 @@ from typing import Self
 from sslm.artifact.file_bytes import FileBytes
 from sslm.artifact.golden import Golden
 from sslm.artifact.provenance import Provenance
+from sslm.memory import huge_page_bytes
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
 from sslm.program.tensors import Tensor
@@ -50,6 +51,10 @@ class Artifact:
     def file_sha256(self) -> bytes:
         """Compute the 32 bytes that ``sha256sum`` prints for the file; takes a pass over it."""
         return hashlib.sha256(self.file.view).digest()
+
+    def huge_page_bytes(self) -> int | None:
+        """Return how many bytes of the file lie in huge pages; None if the system does not say."""
+        return huge_page_bytes(self.file.view)
 
     def close(self) -> None:
         """Give the file back; may be called again.

@@ -14,6 +14,7 @@ from sslm.cli.exit_codes import exit_code
 from sslm.cli.options import CacheDirOption, JsonOption
 from sslm.cli.output import print_json, print_text, shown
 from sslm.errors.base import SslmError
+from sslm.memory import huge_page_mode
 from sslm.version import VERSION
 
 DEPENDENCIES: Final = (
@@ -53,6 +54,7 @@ def doctor(*, cache_dir: CacheDirOption = None, as_json: JsonOption = False) -> 
             "default": min(physical_cores(), limits.THREAD_COUNT_MAX),
             "cpus": os.cpu_count() or 1,
         },
+        "memory": {"huge_pages": huge_page_mode()},
         "cache": _cache_facts(cache_dir),
         "versions": _versions(),
         "platform": {

@@ -34,6 +34,7 @@ def artifact_facts(path: Path) -> Facts:
             "format": "sslm",
             "path": str(path),
             "size_bytes": artifact.file_size_bytes,
+            "huge_page_bytes": artifact.huge_page_bytes(),
             "sha256": artifact.file_sha256().hex(),
             "model_id": artifact.model_id.hex(),
             "arithmetic_version": artifact.arithmetic_version,

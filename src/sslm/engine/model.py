@@ -1,5 +1,6 @@
 """An open model: what most users talk to."""
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -115,6 +116,9 @@ class Model(AsyncRequests):
             self._threads,
             (time.perf_counter_ns() - started_ns) // NANOSECONDS_PER_MS,
         )
+        if LOGGER.isEnabledFor(logging.INFO):
+            huge_bytes = self._artifact.huge_page_bytes()
+            LOGGER.info("in huge pages: %s of %d bytes", huge_bytes, self._artifact.file_size_bytes)
 
     @property
     def artifact(self) -> Artifact:

@@ -6,6 +6,7 @@ import pytest
 
 import sslm
 from sslm import native_library
+from sslm.memory import huge_page_mode
 from sslm.version import VERSION
 from tests.unit.cli.commands import Commands
 
@@ -20,6 +21,7 @@ def test_the_native_library_is_described(sslm_command: Commands) -> None:
     assert native["default_tier"] == native["tiers"][-1]
     assert native["cpu_features"] == list(native_library.cpu_features())
     assert Path(native["library"]).is_file()
+    assert facts["memory"] == {"huge_pages": huge_page_mode()}
     assert 1 <= facts["threads"]["default"] <= facts["threads"]["cpus"]
 
 

@@ -18,6 +18,8 @@ def test_an_artifact_is_described(sslm_command: Commands, stories: Path) -> None
     assert facts["format"] == "sslm"
     assert facts["sha256"] == hashlib.sha256(stories.read_bytes()).hexdigest()
     assert facts["size_bytes"] == stories.stat().st_size
+    # It is too small for one.
+    assert not facts["huge_page_bytes"]
     assert facts["arithmetic_version"] == 1
     assert facts["config"]["num_hidden_layers"] == 5
     assert facts["config"]["rope_theta"] == "10000"

@@ -1,6 +1,7 @@
 """What is logged: facts for whoever runs a program, never what people said."""
 
 import logging
+import re
 import subprocess
 import sys
 
@@ -21,9 +22,11 @@ def test_facts_are_logged_and_texts_are_not(caplog: pytest.LogCaptureFixture) ->
         with pytest.raises(DeadlineExceededError):
             model.generate(PROMPT, deadline_s=0)
     lines = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
-    opened, answered = (line for line in lines if line.startswith("INFO"))
+    opened, lies, answered = (line for line in lines if line.startswith("INFO"))
     for fact in (str(model.path), model.model_id, model.tier, "threads 1", " ms"):
         assert fact in opened
+    size = model.path.stat().st_size
+    assert re.fullmatch(rf"INFO in huge pages: (0|None) of {size} bytes", lies)
     count = answer.usage.prompt_tokens
     assert f"answered {count} prompt tokens with 20 tokens (length) in" in answered
     everything = "\n".join(lines)

@@ -19,7 +19,7 @@
 #endif
 
 /* cdef begin */
-#define SSLM_NATIVE_ABI 2
+#define SSLM_NATIVE_ABI 3
 
 /* What calls return. */
 #define SSLM_OK 0
@@ -33,6 +33,9 @@
 #define SSLM_BAD_TOKEN 8       /* A token id is outside the vocabulary. */
 #define SSLM_BAD_POSITION 9    /* A position is negative or beyond context_tokens. */
 #define SSLM_BAD_PAGE 10       /* A page is missing from the table, or not in the pool. */
+#define SSLM_BAD_HOOK 11       /* A parallel-for hook that cannot be installed; what was installed before stays. */
+#define SSLM_BROKEN_HOOK 12    /* The hook broke its contract; no residual, fixed state or counter has changed. */
+#define SSLM_STOPPED_HOOK 13   /* The hook gave up; no residual, fixed state or counter has changed. */
 
 /* Bits of sslm_native_cpu_features; a bit is set if CPU and operating system both offer it. */
 #define SSLM_CPU_AVX2 1
@@ -52,6 +55,7 @@
 #define SSLM_TIER_COUNT 6
 
 #define SSLM_THREAD_COUNT_MAX 256
+#define SSLM_TASK_COUNT_MAX 256
 #define SSLM_SPAN_ROWS_MAX 64
 #define SSLM_PAGE_TOKENS 64
 #define SSLM_SITE_COUNT 6
@@ -82,6 +86,30 @@
 #define SSLM_OP_ARGMAX 10
 #define SSLM_OP_MOVING_AVERAGE 11
 #define SSLM_OP_COUNT 12
+
+/* What a hook is called for. Each scope includes the one before it. */
+#define SSLM_SCOPE_FINISH 0    /* the rows of the head */
+#define SSLM_SCOPE_ONE_ROW 1   /* the projections of a run of one row */
+#define SSLM_SCOPE_ALL 2       /* every op of every run that has enough work */
+
+/* How a hook breaks its contract. */
+#define SSLM_FAULT_OMITTED 1    /* An index was not invoked. */
+#define SSLM_FAULT_REPEATED 2   /* An index was invoked again. */
+#define SSLM_FAULT_INVENTED 3   /* There is no such index. */
+#define SSLM_FAULT_UNFINISHED 4 /* run returned before an invocation had. */
+
+/* Does one task of a loop. */
+typedef void (*sslm_task)(void *argument, int32_t index);
+
+/* A host's way to run the tasks of a loop, on whatever threads it has. run invokes task(argument, index) exactly
+ * once for every index from 0 to task_count - 1, in any order, on any threads, side by side or not, and returns 0
+ * after all of them have returned; anything else if it gave up. Tasks must not be invoked once run has returned. */
+typedef struct {
+    int32_t (*run)(void *user, sslm_task task, void *argument, int32_t task_count);
+    void *user;
+    int32_t max_tasks;          /* 0 … SSLM_TASK_COUNT_MAX, and at most the program's task_count_max */
+    uint32_t scope;             /* SSLM_SCOPE_* */
+} sslm_parallel_for;
 
 typedef struct {
     int32_t kind;               /* SSLM_BUFFER_* */
@@ -172,6 +200,7 @@ typedef struct {
     int32_t row_count_max;          /* rows of one run, all spans together */
     int32_t tier;                   /* SSLM_TIER_* */
     int32_t thread_count;           /* the caller's thread included */
+    int32_t task_count_max;         /* of hooks that may be installed: the plan has scratch for so many tasks */
     uint32_t arithmetic_version;
 } sslm_program;
 
@@ -191,6 +220,7 @@ typedef struct {
     int64_t first_position;
     int32_t row_count;
     int32_t first_logits_row;
+    int32_t is_prefill;             /* The rows are given tokens, not one that was just chosen. */
 } sslm_span;
 
 typedef struct {
@@ -202,6 +232,10 @@ typedef struct {
     int32_t bad_span;               /* written on SSLM_BAD_*: where */
     int64_t bad_value;              /* and what */
     int64_t *op_ns;                 /* [SSLM_OP_COUNT + 1] nanoseconds by kind of op, digests last: added to; or NULL */
+    int32_t fault;                  /* written on SSLM_BROKEN_HOOK: SSLM_FAULT_*, the first that was seen, */
+    int32_t fault_index;            /* of which task, */
+    int32_t fault_task_count;       /* of how many, */
+    int32_t fault_segment;          /* in which segment; on SSLM_STOPPED_HOOK this alone */
 } sslm_run;
 
 typedef struct sslm_plan sslm_plan;
@@ -215,6 +249,15 @@ uint64_t sslm_native_plan_size(const sslm_program *program);
 
 /* Set a plan up in memory of the caller's, aligned to 64 bytes; starts thread_count - 1 threads. */
 int32_t sslm_native_plan_open(const sslm_program *program, void *memory, uint64_t size_bytes, sslm_plan **plan);
+
+/* Install a hook, or take it away with NULL or with one without run; a copy is kept. SSLM_BUSY while a run is
+ * going on. SSLM_BAD_HOOK for a max_tasks or a scope out of range, for max_tasks above 1 without run, and for a
+ * plan with threads of its own. No result depends on hooks. */
+int32_t sslm_native_plan_set_parallel_for(sslm_plan *plan, const sslm_parallel_for *hook);
+
+/* Rows of the head, or of projections of one row, that one task computes: a function of their shape and of max_tasks
+ * alone. row_count itself if they are not shared. size_bytes are those of the weights. */
+int32_t sslm_native_task_rows(int32_t row_count, int64_t size_bytes, int32_t max_tasks);
 
 /* Run segments over the rows of all spans. Allocates nothing. */
 int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run);

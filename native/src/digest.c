@@ -61,9 +61,9 @@ static void digest_row(const sslm_plan *plan, int32_t segment, int32_t row, uint
     sslm_sha256_finish(&hash, digest);
 }
 
-void sslm_digest_rows(const void *digest_job, int32_t first, int32_t last, int32_t thread)
+void sslm_digest_rows(const void *digest_job, int32_t first, int32_t last, sslm_thread *scratch)
 {
-    (void)thread;
+    (void)scratch;
     const sslm_digest_job *job = digest_job;
     for (int32_t row = first; row < last; row++) {
         const sslm_row *place = &job->plan->rows[row];

@@ -39,12 +39,24 @@ static sslm_rows take_buffer(block *from, size_t row_count, const sslm_buffer *b
     }
 }
 
+/* As many tasks as may run side by side, whether the pool's or those of a hook that comes later. */
+static int32_t count_scratch(const sslm_program *program)
+{
+    return program->task_count_max > program->thread_count ? program->task_count_max : program->thread_count;
+}
+
+static size_t count_ops(const sslm_program *program)
+{
+    return program->segment_count == 0 ? 0 : (size_t)program->segments[program->segment_count - 1].last_op;
+}
+
 /* Fill in what a plan points to, behind the plan itself. The same walk sizes it and sets it up, so that
  * the two cannot disagree. */
 static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
 {
     int is_counting = from->base == NULL;
-    size_t rows = (size_t)program->row_count_max, threads = (size_t)program->thread_count;
+    size_t rows = (size_t)program->row_count_max;
+    size_t scratch_count = (size_t)count_scratch(program), threads = (size_t)program->thread_count;
     size_t positions = ((size_t)program->context_tokens + SSLM_PAGE_TOKENS - 1) / SSLM_PAGE_TOKENS * SSLM_PAGE_TOKENS;
     size_t widest = 0;
     plan->buffers = take(from, (size_t)program->buffer_count, sizeof *plan->buffers);
@@ -60,16 +72,17 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
     plan->every = take(from, rows, sizeof *plan->every);
     plan->picked = take(from, rows, sizeof *plan->picked);
     plan->workers = take(from, threads, sizeof *plan->workers);
-    plan->threads = take(from, threads, sizeof *plan->threads);
-    for (size_t i = 0; i < threads; i++) {
-        sslm_thread thread = {
+    plan->companions = take(from, count_ops(program), sizeof *plan->companions);
+    plan->scratch = take(from, scratch_count, sizeof *plan->scratch);
+    for (size_t i = 0; i < scratch_count; i++) {
+        sslm_thread scratch = {
             .tile_sums = take(from, rows * SSLM_PANEL_ROWS, sizeof(int64_t)),
             .values = take(from, widest, sizeof(int32_t)),
             .codes = take(from, widest, sizeof(int16_t)),
             .scores = take(from, positions, sizeof(int32_t)),
             .saturated = take(from, SSLM_SITE_COUNT * rows, sizeof(uint64_t)),
         };
-        if (!is_counting) plan->threads[i] = thread;
+        if (!is_counting) plan->scratch[i] = scratch;
     }
 }
 
@@ -127,11 +140,27 @@ uint64_t sslm_native_plan_size(const sslm_program *program)
     return counting.used;
 }
 
+/* The pool is one more hook, the only one that a plan with threads of its own has. */
+static int32_t start_pool(sslm_plan *plan, int32_t thread_count)
+{
+    if (thread_count == 1) return SSLM_OK;
+    if (sslm_pool_start(&plan->pool, plan->workers, thread_count) != 0) return SSLM_NO_THREAD;
+    int32_t max_tasks = thread_count * SSLM_POOL_TASKS_PER_THREAD;
+    plan->dispatch.hook = (sslm_parallel_for){
+        .run = sslm_pool_run,
+        .user = &plan->pool,
+        .max_tasks = max_tasks < SSLM_TASK_COUNT_MAX ? max_tasks : SSLM_TASK_COUNT_MAX,
+        .scope = SSLM_SCOPE_ALL,
+    };
+    return SSLM_OK;
+}
+
 int32_t sslm_native_plan_open(const sslm_program *program, void *memory, uint64_t size_bytes, sslm_plan **opened)
 {
     if (!sslm_native_tier_available(program->tier)) return SSLM_BAD_TIER;
-    if ((uintptr_t)memory % SSLM_ALIGNMENT != 0 || size_bytes < sslm_native_plan_size(program)) return SSLM_BAD_MEMORY;
     if (program->thread_count < 1 || program->thread_count > SSLM_THREAD_COUNT_MAX) return SSLM_NO_THREAD;
+    if (program->task_count_max < 0 || program->task_count_max > SSLM_TASK_COUNT_MAX) return SSLM_BAD_HOOK;
+    if ((uintptr_t)memory % SSLM_ALIGNMENT != 0 || size_bytes < sslm_native_plan_size(program)) return SSLM_BAD_MEMORY;
     memset(memory, 0, size_bytes);
     block whole = {.base = memory, .used = 0};
     sslm_plan *plan = take(&whole, 1, sizeof *plan);
@@ -142,16 +171,38 @@ int32_t sslm_native_plan_open(const sslm_program *program, void *memory, uint64_
     /* The scalar tier is the one that takes nothing from the CPU, its digests included. */
     plan->mix = sslm_sha256_best_mix(program->tier == SSLM_TIER_SCALAR ? 0 : sslm_cpu_features());
     for (int32_t i = 0; i < program->row_count_max; i++) plan->every[i] = i;
+    plan->scratch_count = count_scratch(program);
+    sslm_find_companions(program, plan->companions);
+    sslm_dispatch_start(&plan->dispatch, plan->scratch, plan->scratch_count);
     atomic_flag_clear(&plan->is_running);
-    if (sslm_pool_start(&plan->pool, plan->workers, program->thread_count) != 0) return SSLM_NO_THREAD;
-    *opened = plan;
-    return SSLM_OK;
+    int32_t status = start_pool(plan, program->thread_count);
+    if (status == SSLM_OK) *opened = plan;
+    return status;
+}
+
+/* Whether a hook may be installed; one without run takes the one before away. */
+static int is_allowed(const sslm_program *program, const sslm_parallel_for *hook)
+{
+    if (program->thread_count > 1) return 0;
+    if (hook == NULL) return 1;
+    if (hook->scope > SSLM_SCOPE_ALL || hook->max_tasks < 0) return 0;
+    /* A single task is never handed out, so that it needs no scratch. */
+    return hook->max_tasks <= 1 || (hook->run != NULL && hook->max_tasks <= program->task_count_max);
+}
+
+int32_t sslm_native_plan_set_parallel_for(sslm_plan *plan, const sslm_parallel_for *hook)
+{
+    if (atomic_flag_test_and_set(&plan->is_running)) return SSLM_BUSY;
+    int is_good = is_allowed(plan->program, hook);
+    if (is_good) plan->dispatch.hook = hook == NULL ? (sslm_parallel_for){.run = NULL, .max_tasks = 0} : *hook;
+    atomic_flag_clear(&plan->is_running);
+    return is_good ? SSLM_OK : SSLM_BAD_HOOK;
 }
 
 int32_t sslm_native_plan_close(sslm_plan *plan)
 {
     if (atomic_flag_test_and_set(&plan->is_running)) return SSLM_BUSY;
-    sslm_pool_stop(&plan->pool);
+    if (plan->program->thread_count > 1) sslm_pool_stop(&plan->pool);
     return SSLM_OK;
 }
 

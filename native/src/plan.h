@@ -2,12 +2,15 @@
 #ifndef SSLM_PLAN_H
 #define SSLM_PLAN_H
 
+#include "dispatch.h"
 #include "kernels.h"
 #include "sha256.h"
+#include "sharing.h"
 #include "threads.h"
 
 struct sslm_plan {
     sslm_pool pool;
+    sslm_dispatch dispatch;
     const sslm_program *program;
     const sslm_kernel_table *table;
     sslm_sha256_mix mix;
@@ -16,10 +19,13 @@ struct sslm_plan {
     sslm_row *rows;              /* [row_count_max] */
     int32_t *every;              /* [row_count_max]: 0, 1, 2, … */
     int32_t *picked;             /* [row_count_max] */
-    sslm_thread *threads;        /* [thread_count] */
+    sslm_thread *scratch;        /* [scratch_count] */
     sslm_worker *workers;        /* [thread_count] */
+    sslm_companions *companions; /* of every op */
     size_t size_bytes;
-    int32_t row_count;           /* of the run that is going on */
+    int32_t scratch_count;       /* tasks that may run side by side */
+    sslm_sharing sharing;        /* of the run that is going on, as the rest */
+    int32_t row_count;
     int32_t picked_count;
     atomic_flag is_running;
 };
@@ -30,6 +36,6 @@ typedef struct {
     int32_t segment;
 } sslm_digest_job;
 
-void sslm_digest_rows(const void *digest_job, int32_t first, int32_t last, int32_t thread);
+void sslm_digest_rows(const void *digest_job, int32_t first, int32_t last, sslm_thread *scratch);
 
 #endif

@@ -4,11 +4,6 @@
 #include "clock.h"
 #include "plan.h"
 
-/* Work below this many elements is not worth waking anybody. */
-#define SHARED_ELEMENTS_MIN 16384
-/* Chunks per thread: enough that a thread that was set aside holds up little. */
-#define CHUNKS_PER_THREAD 4
-
 static int32_t blame(sslm_run *run, int32_t status, int32_t span, int64_t value)
 {
     run->bad_span = span;
@@ -77,8 +72,21 @@ static void gather(sslm_plan *plan, const sslm_run *run)
         }
     }
     for (int32_t i = 0; i < program->buffer_count; i++) plan->buffers[i].row_count = plan->row_count;
-    for (int32_t i = 0; i < program->thread_count; i++)
-        memset(plan->threads[i].saturated, 0, SSLM_SITE_COUNT * (size_t)program->row_count_max * sizeof(uint64_t));
+    for (int32_t i = 0; i < plan->scratch_count; i++)
+        for (size_t site = 0; site < SSLM_SITE_COUNT; site++)
+            memset(plan->scratch[i].saturated + site * (size_t)program->row_count_max, 0,
+                   (size_t)plan->row_count * sizeof(uint64_t));
+}
+
+static sslm_sharing sharing_of(const sslm_plan *plan, const sslm_run *run)
+{
+    return (sslm_sharing){
+        .max_tasks = plan->dispatch.hook.max_tasks,
+        .scope = plan->dispatch.hook.scope,
+        .is_pool = plan->program->thread_count > 1,
+        .is_one_row = plan->row_count == 1,
+        .is_prefill = run->spans[0].is_prefill,
+    };
 }
 
 /* Give residuals, counters and fixed states back to the sequences. */
@@ -91,10 +99,10 @@ static void commit(const sslm_plan *plan, const sslm_run *run)
         const sslm_row *place = &plan->rows[row];
         const sslm_span *span = place->span;
         memcpy(span->residual + (size_t)place->index * (size_t)residual->width, int32_row(residual, row), size_bytes);
-        for (int32_t thread = 0; thread < program->thread_count; thread++)
+        for (int32_t i = 0; i < plan->scratch_count; i++)
             for (size_t site = 0; site < SSLM_SITE_COUNT; site++)
                 span->saturations[site] +=
-                    (int64_t)plan->threads[thread].saturated[site * (size_t)program->row_count_max + (size_t)row];
+                    (int64_t)plan->scratch[i].saturated[site * (size_t)program->row_count_max + (size_t)row];
         if (place->index + 1 < span->row_count) continue;
         for (int32_t i = 0; i < program->state_count; i++) {
             const sslm_state *state = &program->states[i];
@@ -106,105 +114,149 @@ static void commit(const sslm_plan *plan, const sslm_run *run)
     }
 }
 
+/* Ops that are computed as one loop, whose items are those of the first, then those of the second, and so on. */
 typedef struct {
-    const sslm_plan *plan;
     sslm_kernel kernel;
-    sslm_job job;
-} op_task;
+    int32_t member_count;
+    int32_t first_items[SSLM_MEMBERS_MAX + 1];
+    sslm_job jobs[SSLM_MEMBERS_MAX];
+} op_group;
 
-static void run_kernel(const void *argument, int32_t first, int32_t last, int32_t thread)
+static void run_group(const void *job, int32_t first, int32_t last, sslm_thread *scratch)
 {
-    const op_task *task = argument;
-    task->kernel(&task->job, first, last, &task->plan->threads[thread]);
+    const op_group *group = job;
+    for (int32_t i = 0; i < group->member_count; i++) {
+        int32_t start = group->first_items[i], end = group->first_items[i + 1];
+        int32_t from = first > start ? first : start, to = last < end ? last : end;
+        if (from < to) group->kernel(&group->jobs[i], from - start, to - start, scratch);
+    }
 }
 
-/* How many items an op has, and roughly how many elements of work each is. */
-static int32_t count_items(const sslm_job *job, int64_t *item_elements)
+/* Bytes of a matrix that are read: those of its codes. */
+static int64_t weight_size_bytes(const sslm_matrix *matrix, int32_t row_count)
+{
+    return (int64_t)row_count * matrix->in_features;
+}
+
+static int32_t panel_count(int32_t row_count)
+{
+    return (row_count + SSLM_PANEL_ROWS - 1) / SSLM_PANEL_ROWS;
+}
+
+/* How many items an op has, and roughly how much work they all are. */
+static int32_t count_items(const sslm_job *job, int64_t *work)
 {
     const sslm_op *op = job->op;
-    int32_t last_row;
+    int64_t keys = 0;
+    int32_t row_count = job->picked_count == 0 ? 0 : op->last_row - op->first_row;
     switch (op->kind) {
     case SSLM_OP_LINEAR:
-        *item_elements = (int64_t)SSLM_PANEL_ROWS * op->matrix.in_features * job->row_count;
-        return (op->matrix.out_features + SSLM_PANEL_ROWS - 1) / SSLM_PANEL_ROWS;
+        *work = weight_size_bytes(&op->matrix, op->matrix.out_features) * job->row_count;
+        return panel_count(op->matrix.out_features);
     case SSLM_OP_LOGITS:
-        last_row = job->picked_count == 0 ? op->first_row : op->last_row;
-        *item_elements = (int64_t)SSLM_PANEL_ROWS * op->matrix.in_features * job->picked_count;
-        return (last_row - op->first_row + SSLM_PANEL_ROWS - 1) / SSLM_PANEL_ROWS;
+        *work = weight_size_bytes(&op->matrix, row_count) * job->picked_count;
+        return panel_count(row_count);
     case SSLM_OP_ATTENTION:
-        *item_elements = (int64_t)job->program->states[op->state].head_dim * (job->rows[0].position + 1);
+        for (int32_t row = 0; row < job->row_count; row++) keys += job->rows[row].position + 1;
+        *work = keys * op->heads.head_count * job->program->states[op->state].head_dim;
         return job->row_count * op->heads.head_count;
     case SSLM_OP_ARGMAX:
-        *item_elements = job->program->vocab_size;
+        *work = (int64_t)job->program->vocab_size * job->picked_count;
         return job->picked_count;
     case SSLM_OP_MOVING_AVERAGE:
-        *item_elements = 0;
+        *work = 0;
         return job->rows[job->row_count - 1].span_index + 1;
     default:
-        *item_elements = 8 * (int64_t)job->out.width;
+        *work = 8 * (int64_t)job->out.width * job->row_count;
         return job->row_count;
     }
 }
 
-static void share(sslm_plan *plan, sslm_task task, const void *job, int32_t item_count, int64_t item_elements)
+static sslm_job job_of(const sslm_plan *plan, const sslm_op *op)
 {
-    int32_t chunk_items = item_count;
-    if (plan->program->thread_count > 1 && item_elements * item_count >= SHARED_ELEMENTS_MIN)
-        chunk_items = item_count / (plan->program->thread_count * CHUNKS_PER_THREAD);
-    else if (plan->pool.cancel != NULL && item_count > 64)
-        chunk_items = 64;
-    sslm_pool_run(&plan->pool, task, job, item_count, chunk_items < 1 ? 1 : chunk_items);
-}
-
-static void run_op(sslm_plan *plan, const sslm_op *op)
-{
-    op_task task = {
-        .plan = plan,
-        .kernel = plan->table->kernels[op->kind],
-        .job = {
-            .program = plan->program,
-            .op = op,
-            .rows = plan->rows,
-            .picked = plan->picked,
-            .every = plan->every,
-            .source = plan->buffers[op->source],
-            .other = plan->buffers[op->other],
-            .out = plan->buffers[op->out],
-            .history = plan->history,
-            .row_count = plan->row_count,
-            .picked_count = plan->picked_count,
-        },
+    return (sslm_job){
+        .program = plan->program,
+        .op = op,
+        .rows = plan->rows,
+        .picked = plan->picked,
+        .every = plan->every,
+        .source = plan->buffers[op->source],
+        .other = plan->buffers[op->other],
+        .out = plan->buffers[op->out],
+        .history = plan->history,
+        .row_count = plan->row_count,
+        .picked_count = plan->picked_count,
     };
-    int64_t item_elements;
-    int32_t item_count = count_items(&task.job, &item_elements);
-    share(plan, run_kernel, &task, item_count, item_elements);
 }
 
-/* Add the time since *mark to that of a kind of op, and begin the next one's. */
-static void charge(const sslm_run *run, int32_t kind, int64_t *mark)
+/* Do a loop, and tell how long it took if that was asked. */
+static int32_t run_loop(sslm_plan *plan, const sslm_run *run, const sslm_loop *loop, sslm_loop_body body,
+                        const void *job)
 {
-    if (run->op_ns == NULL) return;
-    int64_t now = sslm_now_ns();
-    if (kind >= 0) run->op_ns[kind] += now - *mark;
-    *mark = now;
+    int64_t started = run->op_ns == NULL ? 0 : sslm_now_ns();
+    int32_t block_items = sslm_block_items(&plan->sharing, loop);
+    int32_t status = sslm_dispatch_run(&plan->dispatch, body, job, loop->item_count, block_items);
+    if (run->op_ns != NULL) run->op_ns[loop->kind] += sslm_now_ns() - started;
+    return status;
 }
 
-static void run_segment(sslm_plan *plan, const sslm_run *run, int32_t index)
+static int32_t run_ops(sslm_plan *plan, const sslm_run *run, const sslm_op *ops, int32_t count)
 {
-    int64_t mark = 0;
-    charge(run, -1, &mark);
-    const sslm_segment *segment = &plan->program->segments[index];
-    int is_layer = segment->kind == SSLM_SEGMENT_EMBED || segment->kind == SSLM_SEGMENT_LAYER;
-    for (int32_t i = segment->first_op; i < segment->last_op; i++) {
-        run_op(plan, &plan->program->ops[i]);
-        charge(run, plan->program->ops[i].kind, &mark);
-        if (sslm_pool_is_cancelled(&plan->pool)) return;
+    op_group group = {.kernel = plan->table->kernels[ops->kind], .member_count = count};
+    sslm_loop loop = {.kind = ops->kind};
+    for (int32_t i = 0; i < count; i++) {
+        int64_t work;
+        group.jobs[i] = job_of(plan, &ops[i]);
+        loop.item_count += count_items(&group.jobs[i], &work);
+        loop.work += work;
+        group.first_items[i + 1] = loop.item_count;
     }
-    if (!is_layer) return;
-    sslm_digest_job job = {.plan = plan, .segment = index};
-    int64_t elements = index == plan->program->last_layer ? 16 * plan->buffers[plan->program->residual].width : 0;
-    share(plan, sslm_digest_rows, &job, plan->row_count, elements);
-    charge(run, SSLM_OP_COUNT, &mark);
+    return run_loop(plan, run, &loop, run_group, &group);
+}
+
+static int32_t run_digests(sslm_plan *plan, const sslm_run *run, int32_t segment)
+{
+    sslm_digest_job job = {.plan = plan, .segment = segment};
+    int is_last_layer = segment == plan->program->last_layer;
+    int64_t width = is_last_layer ? plan->buffers[plan->program->residual].width : 0;
+    sslm_loop loop = {.kind = SSLM_OP_COUNT, .item_count = plan->row_count, .work = 16 * width * plan->row_count};
+    return run_loop(plan, run, &loop, sslm_digest_rows, &job);
+}
+
+/* Run a segment, or several of the head as if they were one: the logits up to those of the last. */
+static int32_t run_segment(sslm_plan *plan, const sslm_run *run, int32_t index, int32_t last_index)
+{
+    const sslm_segment *segment = &plan->program->segments[index];
+    const sslm_op *ops = &plan->program->ops[segment->first_op];
+    const sslm_op *last_ops = &plan->program->ops[plan->program->segments[last_index].first_op];
+    for (int32_t i = 0, count; i < segment->last_op - segment->first_op; i += count) {
+        sslm_op joined;
+        const sslm_op *op = &ops[i];
+        if (last_index > index && op->kind == SSLM_OP_LOGITS) {
+            joined = *op;
+            joined.last_row = last_ops[i].last_row;
+            op = &joined;
+        }
+        count = sslm_member_count(&plan->sharing, &plan->companions[segment->first_op + i]);
+        int32_t status = run_ops(plan, run, op, count);
+        if (status != SSLM_OK || sslm_dispatch_is_cancelled(&plan->dispatch)) return status;
+    }
+    int is_layer = segment->kind == SSLM_SEGMENT_EMBED || segment->kind == SSLM_SEGMENT_LAYER;
+    return is_layer ? run_digests(plan, run, index) : SSLM_OK;
+}
+
+static int32_t run_segments(sslm_plan *plan, sslm_run *run)
+{
+    for (int32_t i = run->first_segment, next; i < run->last_segment; i = next) {
+        if (sslm_dispatch_is_cancelled(&plan->dispatch)) return SSLM_CANCELLED;
+        next = i + sslm_head_run(plan->program, i, run->last_segment);
+        int32_t status = run_segment(plan, run, i, next - 1);
+        if (status == SSLM_OK) continue;
+        sslm_dispatch_explain(&plan->dispatch, run);
+        run->fault_segment = i;
+        return status;
+    }
+    return sslm_dispatch_is_cancelled(&plan->dispatch) ? SSLM_CANCELLED : SSLM_OK;
 }
 
 int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
@@ -212,15 +264,12 @@ int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
     if (atomic_flag_test_and_set(&plan->is_running)) return SSLM_BUSY;
     int32_t status = check_run(plan->program, run);
     if (status == SSLM_OK && run->span_count > 0) {
-        sslm_pool_watch(&plan->pool, run->cancel);
+        sslm_dispatch_watch(&plan->dispatch, run->cancel);
         gather(plan, run);
-        for (int32_t i = run->first_segment; i < run->last_segment; i++) {
-            if (sslm_pool_is_cancelled(&plan->pool)) break;
-            run_segment(plan, run, i);
-        }
-        if (sslm_pool_is_cancelled(&plan->pool)) status = SSLM_CANCELLED;
-        else commit(plan, run);
-        sslm_pool_watch(&plan->pool, NULL);
+        plan->sharing = sharing_of(plan, run);
+        status = run_segments(plan, run);
+        if (status == SSLM_OK) commit(plan, run);
+        sslm_dispatch_watch(&plan->dispatch, NULL);
     }
     atomic_flag_clear(&plan->is_running);
     return status;

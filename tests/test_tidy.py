@@ -48,6 +48,11 @@ FLOAT_EDGES: Final = (
     Exemption("backends/reference/attention", "float64 BLAS for integer sums proven below 2**53"),
     Exemption("backends/reference/kernels", "float64 BLAS for integer sums proven below 2**53"),
     Exemption("backends/reference/panels", "weights as float64 for that BLAS"),
+    *(
+        Exemption(f"bench/{name}", "times and speeds, which decide nothing")
+        for name in ("ceiling", "measuring", "plot")
+    ),
+    Exemption("cli/bench", "shows those"),
     Exemption("engine/generation", "milliseconds of a run, which decide nothing"),
     Exemption("engine/turns", "seconds for which a thread waits for its turn"),
     Exemption("formats/gguf_tensors", "dequantizes a source file's blocks to float32"),

@@ -221,3 +221,12 @@ HUB_FILE_NAME_SIZE_CHARS_MAX: Final = 255
 INT4_COLUMNS_MAX: Final = 1 << 14
 """Inputs of an op with int4 weights: each plane of bytes sums to less than 2**31, and their exact
 sum, scales of groups included, to less than 2**38."""
+
+BENCH_VALUE_COUNT_MAX: Final = 32
+"""Values in one list of what is to be measured; each is measured many times."""
+
+BENCH_BATCH_MAX: Final = 256
+"""Sequences that are measured together; each has states of its own."""
+
+BENCH_REPETITION_COUNT_MAX: Final = 1000
+"""Repetitions of one measurement, whose times are all kept."""

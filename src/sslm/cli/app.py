@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from sslm.cli import (
+    bench,
     chat,
     convert,
     doctor,
@@ -36,6 +37,7 @@ COMMANDS: Final = (
     verify,
     doctor,
     tokenize,
+    bench,
     evaluate,
 )
 """Modules with a ``register(app)`` each, in the order of ``sslm --help``."""

@@ -42,6 +42,16 @@ class OutputNotFileError(ArgumentError):
     reason: str
 
 
+class PlotLibraryMissingError(ArgumentError):
+    """A picture was asked for, and what draws it is not installed."""
+
+    status = Status.PLOT_LIBRARY_MISSING
+    message = (
+        "pictures are drawn by matplotlib, which is not installed; install it with "
+        "`pip install 'sslm[bench]'`, or leave --plot out"
+    )
+
+
 class OutputIsFolderError(ArgumentError):
     """A file was to be written under the name of a folder."""
 

@@ -1,0 +1,95 @@
+"""A roofline drawn as a picture: what each case reaches, below what this machine allows."""
+
+import importlib.util
+from collections.abc import Sequence
+from typing import Any, BinaryIO, Final
+
+from sslm.bench.measuring import Measurement
+from sslm.errors.commands import PlotLibraryMissingError
+
+ENDINGS: Final = ("png", "svg")
+"""Kinds of pictures, by the ending of a file's name."""
+
+_SIZE_INCHES: Final = (8.0, 5.0)
+_LEFT_SHARE: Final = 0.4
+_RIGHT_FACTOR: Final = 2.5
+
+
+def require_plot_library() -> None:
+    """Raise unless pictures can be drawn here.
+
+    Raises:
+        PlotLibraryMissingError: If matplotlib is not installed.
+    """
+    try:
+        is_there = importlib.util.find_spec("matplotlib") is not None
+    except ValueError:
+        is_there = False
+    if not is_there:
+        raise PlotLibraryMissingError
+
+
+def products_per_s(measurement: Measurement) -> float:
+    """Return the products per second of a case while its linear ops run, from their own time."""
+    busy_ns = measurement.op_ns.get("linear", 0) + measurement.op_ns.get("logits", 0)
+    return measurement.products * 1e9 / busy_ns if busy_ns else 0.0
+
+
+def draw(measurements: Sequence[Measurement], title: str, file: BinaryIO, *, ending: str) -> None:
+    """Write the picture of the cases with the first case's number of threads.
+
+    Across: products (a weight times a number) for each byte that is read. Up: products per second.
+    The slope is the read ceiling; the level is the fastest that linear ops were seen to compute.
+
+    Args:
+        measurements: At least one.
+        title: Stands above.
+        file: Open for writing.
+        ending: One of :data:`ENDINGS`.
+
+    Raises:
+        PlotLibraryMissingError: If matplotlib is not installed.
+    """
+    require_plot_library()
+    from matplotlib.figure import Figure
+
+    threads = measurements[0].case.threads
+    own = [one for one in measurements if one.case.threads == threads]
+    figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    _draw_roof(axes, own)
+    for index, one in enumerate(own):
+        x, y = one.products / one.read_bytes, one.products / one.median_s / 1e9
+        axes.plot([x], [y], "o")
+        axes.annotate(
+            f"{one.case.name}: {one.tokens_per_s:.0f} tokens/s",
+            (x, y),
+            textcoords="offset points",
+            # By turns below and above, as neighbours in the list are often neighbours here.
+            xytext=(6, -12 if index % 2 else 5),
+            fontsize=8,
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+    axes.set_xlabel("products per byte read")
+    axes.set_ylabel("products per second, in billions")
+    axes.set_title(f"{title}, threads: {threads}")
+    axes.legend(loc="upper left", fontsize=8)
+    # No date: the same numbers give the same file.
+    date = {"Date": None} if ending == "svg" else {}
+    figure.savefig(file, format=ending, metadata=date)
+
+
+def _draw_roof(axes: Any, measurements: Sequence[Measurement]) -> None:
+    ceiling = max(one.ceiling for one in measurements)
+    level = max(products_per_s(one) for one in measurements) / 1e9
+    intensities = [one.products / one.read_bytes for one in measurements]
+    left, right = min(intensities) * _LEFT_SHARE, max(intensities) * _RIGHT_FACTOR
+    knee = max(level * 1e9 / ceiling, left)
+    right = max(right, knee * _RIGHT_FACTOR)
+    slope = [value * ceiling / 1e9 for value in (left, knee)]
+    axes.plot([left, knee], slope, "-", label=f"read ceiling, {ceiling / 1e9:.1f} GB/s")
+    axes.plot([knee, right], [level] * 2, "--", label=f"linear ops at their fastest, {level:.0f}")

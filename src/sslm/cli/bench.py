@@ -1,0 +1,269 @@
+"""``sslm bench``: how fast a model runs here, beside how fast its weights can be read at all."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sslm import limits
+from sslm.cli.options import (
+    DEFAULT_MODEL,
+    DEFAULT_TIER,
+    CacheDirOption,
+    JsonOption,
+    NoProgressOption,
+    OfflineOption,
+    TierOption,
+    open_model,
+    thread_count,
+)
+from sslm.cli.output import print_json, print_table, print_text, progress
+from sslm.cli.verify import ModelArgument
+from sslm.errors.commands import OutputExistsError
+
+if TYPE_CHECKING:
+    from sslm.bench import Case, Measurement
+    from sslm.engine.model import Model
+
+_EPILOG: Final = "Example: sslm bench model.sslm -p 512 -n 128 -t 1,2 --plot roofline.svg"
+_PLOT_ENDINGS: Final = (".png", ".svg")
+
+
+def _numbers(text: str, lowest: int, what: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",")]
+    most = limits.BENCH_VALUE_COUNT_MAX
+    if len(words) > most:
+        raise typer.BadParameter(f"it has {len(words)} values, expected at most {most}")
+    for word in words:
+        if not (word.isascii() and word.isdecimal() and len(word) <= 7 and int(word) >= lowest):
+            raise typer.BadParameter(f"{word!r} is no {what}, from {lowest}, of a list such as 1,2")
+    return tuple(dict.fromkeys(int(word) for word in words))
+
+
+def _token_counts(text: str) -> tuple[int, ...]:
+    return _numbers(text, 0, "number of tokens")
+
+
+def _batches(text: str) -> tuple[int, ...]:
+    found = _numbers(text, 1, "number of sequences")
+    if max(found) > limits.BENCH_BATCH_MAX:
+        raise typer.BadParameter(f"{max(found)} is too many, expected {limits.BENCH_BATCH_MAX}")
+    return found
+
+
+def _thread_counts(text: str) -> tuple[int, ...]:
+    words = text.split(",")
+    if len(words) > limits.BENCH_VALUE_COUNT_MAX:
+        raise typer.BadParameter(f"it has {len(words)} values")
+    return tuple(dict.fromkeys(thread_count(word.strip()) for word in words))
+
+
+def _picture(text: str) -> Path:
+    path = Path(text)
+    if path.suffix.lower() not in _PLOT_ENDINGS:
+        raise typer.BadParameter(f"{text!r} does not end in {' or '.join(_PLOT_ENDINGS)}")
+    return path
+
+
+def _list_option(short: str, long: str, parser: Any, help_text: str) -> Any:
+    return typer.Option(long, short, parser=parser, metavar="N,…", help=help_text)
+
+
+PromptsOption = Annotated[
+    Any, _list_option("-p", "--n-prompt", _token_counts, "Tokens of a prompt; 0 for none.")
+]
+GenerationsOption = Annotated[
+    Any, _list_option("-n", "--n-gen", _token_counts, "Tokens to generate; 0 for none.")
+]
+BatchesOption = Annotated[
+    Any, _list_option("-b", "--batch", _batches, "Sequences generated together.")
+]
+DepthsOption = Annotated[
+    Any, _list_option("-d", "--n-depth", _token_counts, "Tokens that are there before.")
+]
+ThreadCountsOption = Annotated[
+    Any,
+    typer.Option(
+        "--threads",
+        "-t",
+        envvar="SSLM_THREADS",
+        parser=_thread_counts,
+        metavar="N,…|cores",
+        help="How many threads compute.",
+    ),
+]
+RepetitionsOption = Annotated[
+    int,
+    typer.Option(
+        "--repetitions",
+        "-r",
+        min=1,
+        max=limits.BENCH_REPETITION_COUNT_MAX,
+        help="Of each test; medians are told.",
+    ),
+]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        parser=_picture,
+        metavar="FILE",
+        help="Draw the roofline, as .png or .svg; needs the extra sslm[bench].",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("bench", epilog=_EPILOG)(bench)
+
+
+def bench(
+    *,
+    model: ModelArgument = DEFAULT_MODEL,
+    prompts: PromptsOption = "128,512",
+    generations: GenerationsOption = "128",
+    batches: BatchesOption = "1,4,16",
+    depths: DepthsOption = "0,2000",
+    threads: ThreadCountsOption = "1,cores",
+    repetitions: RepetitionsOption = 5,
+    plot: PlotOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    tier: TierOption = DEFAULT_TIER,
+    cache_dir: CacheDirOption = None,
+    offline: OfflineOption = False,
+    as_json: JsonOption = False,
+    no_progress: NoProgressOption = False,
+) -> None:
+    """Measure prefill and decode, and how near decode comes to the speed of reading the weights.
+
+    Generations are measured with every batch at the first depth, and at every depth with the first
+    batch; prompts at the first depth. Times are no part of the promise of equal bits.
+    """
+    from sslm.bench import all_cases, measure
+
+    cases = all_cases(
+        prompts=prompts, generations=generations, batches=batches, depths=depths, threads=threads
+    )
+    if not cases:
+        raise typer.BadParameter("there is nothing to measure", param_hint="-p and -n")
+    if plot is not None:
+        _require_plot(plot, force=force)
+    with open_model(
+        model,
+        tier=tier,
+        threads="1",
+        cache_dir=cache_dir,
+        offline=offline,
+        no_progress=no_progress,
+        context_tokens=1,
+    ) as opened:
+        with progress(is_shown=not no_progress) as report:
+            found = measure(
+                opened.artifact,
+                cases,
+                tier=tier,
+                repetitions=repetitions,
+                on_progress=lambda done, total: report("bench", done, total),
+            )
+        if plot is not None:
+            _draw(plot, found, opened)
+        if as_json:
+            print_json(_facts(opened, found))
+        else:
+            _show(opened, found)
+
+
+def _require_plot(plot: Path, *, force: bool) -> None:
+    """Refuse before minutes are spent what would fail after them."""
+    from sslm.artifact.atomic_file import require_replaceable
+    from sslm.bench.plot import require_plot_library
+
+    require_plot_library()
+    if require_replaceable(plot) and not force:
+        raise OutputExistsError(os.fspath(plot))
+
+
+def _draw(plot: Path, found: "tuple[Measurement, ...]", opened: "Model") -> None:
+    from sslm.artifact.atomic_file import atomic_file
+    from sslm.bench.plot import draw
+
+    with atomic_file(plot) as file:
+        draw(found, opened.path.name, file, ending=plot.suffix[1:].lower())
+
+
+def _show(opened: "Model", found: "tuple[Measurement, ...]") -> None:
+    size_mb = sum(tensor.data.nbytes for tensor in opened.artifact.tensors.values()) / 1e6
+    print_text(f"{opened.path.name}, weights of {size_mb:.1f} MB, tier {opened.tier}\n\n")
+    head = ["test", "threads", "tokens/s", "spread", "ms/token", "MB/token", "GB/s", "of ceiling"]
+    rows = [
+        [
+            one.case.name,
+            str(one.case.threads),
+            f"{one.tokens_per_s:.1f}",
+            f"{one.spread:.0%}",
+            f"{one.ms_per_token:.3f}",
+            f"{one.bytes_per_token / 1e6:.2f}",
+            f"{one.bytes_per_s / 1e9:.2f}",
+            f"{one.share_of_ceiling:.0%} of {one.ceiling / 1e9:.1f}",
+        ]
+        for one in found
+    ]
+    print_table(head, rows, right=head[1:])
+    print_text("\nwhere the time goes, in percent\n\n")
+    kinds = _kinds(found)
+    rows = [
+        [
+            one.case.name,
+            str(one.case.threads),
+            *(f"{100 * one.op_shares.get(kind, 0):.1f}" for kind in kinds),
+        ]
+        for one in found
+    ]
+    head = ["test", "threads", *(kind.replace("_", " ") for kind in kinds)]
+    print_table(head, rows, right=head[1:])
+
+
+def _kinds(found: "tuple[Measurement, ...]") -> list[str]:
+    """Return the kinds of ops that ran, by how much time they take somewhere."""
+    most: dict[str, float] = {}
+    for one in found:
+        for kind, share in one.op_shares.items():
+            most[kind] = max(share, most.get(kind, 0))
+    return sorted(most, key=lambda kind: -most[kind])
+
+
+def _facts(opened: "Model", found: "tuple[Measurement, ...]") -> dict[str, object]:
+    return {
+        "path": str(opened.path),
+        "model_id": opened.model_id,
+        "tier": opened.tier,
+        "weights_size_bytes": sum(
+            tensor.data.nbytes for tensor in opened.artifact.tensors.values()
+        ),
+        "tests": [_test_facts(one, one.case) for one in found],
+    }
+
+
+def _test_facts(one: "Measurement", case: "Case") -> dict[str, object]:
+    return {
+        "name": case.name,
+        "kind": case.kind,
+        "tokens": case.tokens,
+        "batch": case.batch,
+        "depth": case.depth,
+        "threads": case.threads,
+        "seconds": list(one.seconds),
+        "tokens_per_s": one.tokens_per_s,
+        "spread": one.spread,
+        "ms_per_token": one.ms_per_token,
+        "bytes_per_token": one.bytes_per_token,
+        "bytes_per_s": one.bytes_per_s,
+        "ceiling_bytes_per_s": one.ceiling,
+        "mapped_ceilings_bytes_per_s": list(one.mapped_ceilings),
+        "huge_ceilings_bytes_per_s": list(one.huge_ceilings),
+        "share_of_ceiling": one.share_of_ceiling,
+        "products": one.products,
+        "op_ns": one.op_ns,
+    }

@@ -1,0 +1,40 @@
+"""The picture of the roofline."""
+
+import io
+import sys
+
+import pytest
+
+from sslm.bench import Case, Measurement
+from sslm.bench.plot import draw, products_per_s, require_plot_library
+from sslm.errors.commands import PlotLibraryMissingError
+
+MEASUREMENT = Measurement(
+    case=Case(kind="prompt", tokens=8),
+    seconds=(0.5,),
+    mapped_ceilings=(1e9,),
+    huge_ceilings=(2e9,),
+    read_bytes=1000,
+    products=5000,
+    op_ns={"linear": 1500, "logits": 1000, "attention": 9000},
+)
+
+
+def test_products_count_in_the_time_of_linear_ops() -> None:
+    assert products_per_s(MEASUREMENT) == 2e9
+
+
+def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(PlotLibraryMissingError, match=r"pip install 'sslm\[bench\]'"):
+        require_plot_library()
+    with pytest.raises(PlotLibraryMissingError):
+        draw([MEASUREMENT], "model", io.BytesIO(), ending="png")
+
+
+@pytest.mark.parametrize(("ending", "beginning"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_a_picture_is_drawn(ending: str, beginning: bytes) -> None:
+    pytest.importorskip("matplotlib", reason="it is in the extra `bench`, which tests do not need")
+    file = io.BytesIO()
+    draw([MEASUREMENT], "model", file, ending=ending)
+    assert file.getvalue().startswith(beginning)

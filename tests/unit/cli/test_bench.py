@@ -1,0 +1,130 @@
+"""``sslm bench``: tables, JSON, refusals, and what an interrupt leaves."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from sslm.errors.native import RunCancelledError
+from tests.unit.cli.commands import Commands, start
+
+TINY = ("-p", "8", "-n", "4", "-b", "1,2", "-d", "0,64", "-t", "1", "-r", "2")
+
+
+def test_a_person_sees_two_tables(sslm_command: Commands, stories: Path) -> None:
+    lines = sslm_command.text("bench", stories, *TINY).splitlines()
+    assert lines[0].startswith(f"{stories.name}, weights of 0.3 MB, tier ")
+    names = [line.split("  ")[0] for line in lines if line.startswith(("pp", "tg"))]
+    assert names == ["pp8", "tg4", "tg4 b2", "tg4 @ d64"] * 2
+    assert {"tokens/s", "GB/s", "of ceiling"} <= {part.strip() for part in lines[2].split("  ")}
+    shares = lines[lines.index("where the time goes, in percent") + 2]
+    assert {"linear", "attention"} <= set(shares.split())
+
+
+def test_json_has_every_number(sslm_command: Commands, stories: Path) -> None:
+    facts = sslm_command.json("bench", stories, *TINY, "--tier", "scalar")
+    assert facts["tier"] == "scalar"
+    assert [test["name"] for test in facts["tests"]] == ["pp8", "tg4", "tg4 b2", "tg4 @ d64"]
+    for test in facts["tests"]:
+        assert len(test["seconds"]) == 2
+        count = test["tokens"] * test["batch"]
+        assert test["tokens_per_s"] == pytest.approx(count / (sum(test["seconds"]) / 2))
+        assert test["share_of_ceiling"] == pytest.approx(
+            test["bytes_per_s"] / test["ceiling_bytes_per_s"]
+        )
+        assert test["op_ns"]["linear"] > 0
+    assert facts["tests"][2]["bytes_per_token"] < facts["tests"][1]["bytes_per_token"]
+
+
+def test_zeros_leave_a_kind_out(sslm_command: Commands, stories: Path) -> None:
+    arguments = ("bench", stories, "-p", "0", "-n", "2", "-b", "1", "-d", "0", "-t", "1", "-r", "1")
+    assert [test["name"] for test in sslm_command.json(*arguments)["tests"]] == ["tg2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-p", "8,x"), "'x' is no number of tokens"),
+        (("-n", "-1"), "'-1' is no number of tokens"),
+        (("-b", "0"), "'0' is no number of sequences"),
+        (("-b", "257"), "257 is too many"),
+        (("-d", ""), "'' is no number of tokens"),
+        (("-t", "1,0"), "'0' is neither"),
+        (("-r", "0"), "--repetitions"),
+        (("-p", ",".join("1" * 33)), "33 values"),
+        (("-p", "0", "-n", "0"), "nothing to measure"),
+        (("--plot", "roofline.pdf"), "does not end in .png or .svg"),
+        (("--tier", "sse9"), "'sse9' is none of"),
+    ],
+)
+def test_wrong_options_are_usage_errors(
+    sslm_command: Commands, stories: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    error = sslm_command.json("bench", stories, *arguments, code=2)["error"]
+    assert error["type"] == "UsageError"
+    assert message in error["message"]
+
+
+def test_a_context_that_is_too_long_is_refused_by_name(
+    sslm_command: Commands, stories: Path
+) -> None:
+    arguments = ("bench", stories, "-d", "5000")
+    assert sslm_command.error(*arguments, code=4) == "ContextLengthError"
+
+
+def test_a_picture_needs_its_library_and_a_free_name(
+    sslm_command: Commands, stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = tmp_path / "roofline.svg"
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)
+        name = sslm_command.error("bench", stories, "--plot", picture, code=4)
+    assert name == "PlotLibraryMissingError"
+    assert list(tmp_path.glob("*.svg")) == []
+    picture.write_text("mine")
+    monkeypatch.setattr("sslm.bench.plot.require_plot_library", lambda: None)
+    assert sslm_command.error("bench", stories, "--plot", picture, code=4) == "OutputExistsError"
+    assert picture.read_text() == "mine"
+
+
+def test_a_picture_is_written(sslm_command: Commands, stories: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="it is in the extra `bench`, which tests do not need")
+    picture = tmp_path / "roofline.svg"
+    sslm_command.text("bench", stories, *TINY, "--plot", picture)
+    assert "pp8" in picture.read_text(encoding="utf-8")
+
+
+def test_an_unfinished_picture_leaves_nothing(
+    sslm_command: Commands, stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise RunCancelledError
+
+    monkeypatch.setattr("sslm.bench.plot.require_plot_library", lambda: None)
+    monkeypatch.setattr("sslm.bench.plot.draw", fail)
+    before = sorted(tmp_path.iterdir())
+    arguments = ("bench", stories, *TINY, "--plot", tmp_path / "roofline.svg")
+    assert sslm_command.error(*arguments, code=7) == "RunCancelledError"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_an_interrupt_ends_it_at_once(stories: Path) -> None:
+    process = start("bench", stories, "-p", "64", "-n", "64", "-b", "1", "-d", "0", "-r", "1000")
+    try:
+        assert process.stderr is not None
+        # The first line of progress: it is measuring.
+        assert process.stderr.readline().startswith("bench")
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert out == ""
+    assert error.splitlines()[-1] == "interrupted"
+
+
+def test_help_has_an_example(sslm_command: Commands) -> None:
+    assert "Example: sslm bench" in sslm_command.text("bench", "--help")

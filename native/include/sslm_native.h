@@ -64,6 +64,10 @@
 #define SSLM_BUFFER_CODES 1
 #define SSLM_BUFFER_OUTSIDE 2  /* Logits and selections: they lie in the spans. */
 
+#define SSLM_PANEL_INT8 0      /* int8 [out_features / 16][in_features / 4][16][4], both rounded up */
+#define SSLM_PANEL_INT4 1      /* for each 16 rows: uint8 [in_features / 32][16] scales, padded to 64 bytes,
+                                * then [in_features / 8][16][4] bytes of two codes plus 8; all rounded up */
+
 #define SSLM_STATE_KEYS 0      /* int16 [head][token][dim], then exponents u8 [head][token] */
 #define SSLM_STATE_VALUES 1    /* int16 [head][token / 2][dim][2], then exponents u8 [head][token] */
 #define SSLM_STATE_FIXED 2     /* int32 [dim] */
@@ -125,12 +129,13 @@ typedef struct {
 } sslm_state;
 
 typedef struct {
-    const int8_t *panels;       /* [out_features / 16][in_features / 4][16][4], both rounded up */
+    const uint8_t *panels;
     const int32_t *mantissas;   /* [out_features] */
     const int32_t *bias;        /* [out_features] or NULL */
     int32_t out_features;
     int32_t in_features;
     int32_t exponent;
+    int32_t encoding;           /* SSLM_PANEL_* of the panels */
 } sslm_matrix;
 
 typedef struct {

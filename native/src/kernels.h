@@ -6,6 +6,7 @@
 
 #define SSLM_PANEL_ROWS 16
 #define SSLM_PANEL_COLUMNS 4
+#define SSLM_GROUP_COLUMNS 32    /* of int4 codes, which share a scale */
 #define SSLM_HEAD_DIM_MAX 256
 #define SSLM_ALIGNMENT 64
 
@@ -21,9 +22,29 @@ static inline size_t padded_width(int32_t width)
     return ((size_t)width + 63) / 64 * 64;
 }
 
+static inline int32_t int4_groups(int32_t width)
+{
+    return (width + SSLM_GROUP_COLUMNS - 1) / SSLM_GROUP_COLUMNS;
+}
+
+/* Bytes of the scales that begin a panel of int4 codes. */
+static inline size_t int4_scales_size_bytes(int32_t width)
+{
+    return ((size_t)int4_groups(width) * SSLM_PANEL_ROWS + 63) / 64 * 64;
+}
+
+/* Bytes that a row of codes takes as int4 products read it: 32 codes of two bytes, and the sums of both. */
+static inline size_t int4_row_size_bytes(int32_t width)
+{
+    return ((size_t)int4_groups(width) * (2 * SSLM_GROUP_COLUMNS + 8) + 63) / 64 * 64;
+}
+
 /* Bytes of the 16 rows of one panel. */
 static inline size_t panel_size_bytes(const sslm_matrix *matrix)
 {
+    if (matrix->encoding == SSLM_PANEL_INT4)
+        return int4_scales_size_bytes(matrix->in_features)
+               + (size_t)int4_groups(matrix->in_features) * (SSLM_GROUP_COLUMNS * SSLM_PANEL_ROWS / 2);
     return SSLM_PANEL_ROWS * (((size_t)matrix->in_features + 3) / 4 * 4);
 }
 
@@ -39,6 +60,7 @@ typedef struct {
  * lays out from base on as it likes, with padded_width(width) · 2 bytes for each row. */
 typedef struct {
     uint8_t *base;
+    uint8_t *int4_base;          /* of codes that matrices of int4 read, int4_row_size_bytes(width) each; or NULL */
     sslm_code_row *code_rows;    /* [row_count_max], of a buffer of codes */
     size_t stride_bytes;
     int32_t width;

@@ -23,8 +23,21 @@ static sslm_rows take_rows(block *from, size_t row_count, size_t stride_bytes, i
     return (sslm_rows){.base = take(from, row_count, stride_bytes), .stride_bytes = stride_bytes, .width = width};
 }
 
-static sslm_rows take_buffer(block *from, size_t row_count, const sslm_buffer *buffer)
+/* Whether a matrix of int4 reads a buffer. */
+static int is_read_by_int4(const sslm_program *program, int32_t buffer)
 {
+    int32_t op_count = program->segment_count == 0 ? 0 : program->segments[program->segment_count - 1].last_op;
+    for (int32_t i = 0; i < op_count; i++) {
+        const sslm_op *op = &program->ops[i];
+        int has_source = op->kind == SSLM_OP_LINEAR || op->kind == SSLM_OP_LOGITS;
+        if (has_source && op->source == buffer && op->matrix.encoding == SSLM_PANEL_INT4) return 1;
+    }
+    return 0;
+}
+
+static sslm_rows take_buffer(block *from, size_t row_count, const sslm_program *program, int32_t index)
+{
+    const sslm_buffer *buffer = &program->buffers[index];
     size_t width = padded_width(buffer->width);
     sslm_rows rows;
     switch (buffer->kind) {
@@ -33,6 +46,8 @@ static sslm_rows take_buffer(block *from, size_t row_count, const sslm_buffer *b
     case SSLM_BUFFER_CODES:
         rows = take_rows(from, row_count, 2 * width, buffer->width);
         rows.code_rows = take(from, row_count, sizeof *rows.code_rows);
+        if (is_read_by_int4(program, index))
+            rows.int4_base = take(from, row_count, int4_row_size_bytes(buffer->width));
         return rows;
     default:
         return (sslm_rows){.width = buffer->width};
@@ -62,7 +77,7 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
     plan->buffers = take(from, (size_t)program->buffer_count, sizeof *plan->buffers);
     for (int32_t i = 0; i < program->buffer_count; i++) {
         const sslm_buffer *buffer = &program->buffers[i];
-        sslm_rows taken = take_buffer(from, rows, buffer);
+        sslm_rows taken = take_buffer(from, rows, program, i);
         if (!is_counting) plan->buffers[i] = taken;
         if (buffer->kind != SSLM_BUFFER_OUTSIDE && padded_width(buffer->width) > widest)
             widest = padded_width(buffer->width);

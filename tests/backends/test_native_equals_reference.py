@@ -24,6 +24,9 @@ SHAPES = {
     "256 dims": Shape(head_dim=256, rotary_dim=256, num_attention_heads=1, num_hidden_layers=1),
     "extreme": Shape(hidden_size=72, is_extreme=True, vocab_size=17),
     "recurrent": Shape(hidden_size=20, head_dim=6, rotary_dim=4, has_average=True),
+    "int4": Shape(hidden_size=72, intermediate_size=200, int4_share=1.0, has_bias=False),
+    "int4 beside int8": Shape(hidden_size=100, int4_share=0.5, vocab_size=50),
+    "extreme int4": Shape(hidden_size=72, is_extreme=True, vocab_size=17, int4_share=0.7),
     "wide rows": Shape(hidden_size=1100, intermediate_size=1030, num_hidden_layers=1, head_dim=32),
 }
 
@@ -115,6 +118,7 @@ def shapes(draw: st.DrawFn) -> Shape:
         is_interleaved=draw(st.booleans()),
         has_average=draw(st.booleans()),
         is_extreme=draw(st.booleans()),
+        int4_share=draw(st.sampled_from([0.0, 0.5, 1.0])),
     )
 
 

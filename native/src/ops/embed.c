@@ -2,6 +2,14 @@
 #include "arithmetic.h"
 #include "ops.h"
 
+/* Weight i of row n of a panel; with int4, times the scale of its group. */
+static int32_t weight_at(const sslm_matrix *table, const uint8_t *panel, size_t n, size_t i)
+{
+    if (table->encoding == SSLM_PANEL_INT8) return ((const int8_t *)panel)[16 * (i / 4 * 4) + 4 * n + i % 4];
+    uint8_t both = panel[int4_scales_size_bytes(table->in_features) + 8 * (i / 8 * 8) + 4 * n + i % 4];
+    return ((i % 8 < 4 ? both & 15 : both >> 4) - 8) * panel[i / 32 * 16 + n];
+}
+
 void TIERED(sslm_embed)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {
     const sslm_matrix *table = &job->op->matrix;
@@ -9,10 +17,11 @@ void TIERED(sslm_embed)(const sslm_job *job, int32_t first, int32_t last, sslm_t
     for (int32_t row = first; row < last; row++) {
         const sslm_row *place = &job->rows[row];
         int32_t token = place->span->token_ids[place->index];
-        const int8_t *w = table->panels + (size_t)(token / 16) * panel_size_bytes(table) + 4 * (size_t)(token % 16);
+        const uint8_t *panel = table->panels + (size_t)(token / 16) * panel_size_bytes(table);
         int32_t *y = int32_row(&job->out, row);
         for (int32_t i = 0; i < table->in_features; i++) {
-            int64_t product = (int64_t)w[16 * (size_t)(i / 4 * 4) + (size_t)(i % 4)] * table->mantissas[token];
+            int32_t weight = weight_at(table, panel, (size_t)(token % 16), (size_t)i);
+            int64_t product = (int64_t)weight * table->mantissas[token];
             int64_t value = scale_shift(product, table->exponent);
             int64_t kept = clamp32(value);
             saturated[row] += kept != value;

@@ -1,7 +1,7 @@
 /* gated_activation: docs/arithmetic.md 3.8. */
 #include "arithmetic.h"
+#include "matrices.h"
 #include "ops.h"
-#include "products.h"
 
 /* SiLU of a gate whose a has shift fewer fraction bits; shift is -16 … 24. */
 static int32_t activate(const int32_t *nodes, int32_t gate, int32_t shift)
@@ -42,6 +42,6 @@ void TIERED(sslm_gated_activation)(const sslm_job *job, int32_t first, int32_t l
         job->out.code_rows[row].exponent = exponent;
         for (int32_t i = 0; i < width; i++)
             codes[i] = (int16_t)(((int64_t)activated[i] * up[i] + half) >> exponent);
-        TIERED(sslm_store_codes)(&job->out, row, codes);
+        keep_codes(&job->out, row, codes);
     }
 }

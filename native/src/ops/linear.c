@@ -1,7 +1,7 @@
 /* linear: docs/arithmetic.md 3.4. */
 #include "arithmetic.h"
+#include "matrices.h"
 #include "ops.h"
-#include "products.h"
 
 /* Beyond this a value saturates whatever its left shift, bias and previous value are, and up to it a left
  * shift of 24 stays within 64 bits. */
@@ -46,8 +46,7 @@ void TIERED(sslm_linear)(const sslm_job *job, int32_t first, int32_t last, sslm_
     const sslm_matrix *matrix = &job->op->matrix;
     uint64_t *saturated = site_counts(job, thread);
     for (int32_t panel = first; panel < last; panel++) {
-        const int8_t *codes = matrix->panels + (size_t)panel * panel_size_bytes(matrix);
-        TIERED(sslm_dot_panel)(codes, &job->source, job->every, job->row_count, thread->tile_sums);
+        dot_panel_of(matrix, panel, &job->source, job->every, job->row_count, thread->tile_sums);
         int32_t first_row = panel * SSLM_PANEL_ROWS;
         int32_t rest = matrix->out_features - first_row;
         int32_t count = rest < SSLM_PANEL_ROWS ? rest : SSLM_PANEL_ROWS;

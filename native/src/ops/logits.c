@@ -1,6 +1,6 @@
 /* logits: docs/arithmetic.md 3.10. */
+#include "matrices.h"
 #include "ops.h"
-#include "products.h"
 
 void TIERED(sslm_logits)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {
@@ -8,8 +8,7 @@ void TIERED(sslm_logits)(const sslm_job *job, int32_t first, int32_t last, sslm_
     const sslm_matrix *matrix = &op->matrix;
     int32_t first_panel = op->first_row / SSLM_PANEL_ROWS;
     for (int32_t panel = first_panel + first; panel < first_panel + last; panel++) {
-        const int8_t *codes = matrix->panels + (size_t)panel * panel_size_bytes(matrix);
-        TIERED(sslm_dot_panel)(codes, &job->source, job->picked, job->picked_count, thread->tile_sums);
+        dot_panel_of(matrix, panel, &job->source, job->picked, job->picked_count, thread->tile_sums);
         int32_t first_row = panel * SSLM_PANEL_ROWS;
         int32_t rest = op->last_row - first_row;
         int32_t count = rest < SSLM_PANEL_ROWS ? rest : SSLM_PANEL_ROWS;

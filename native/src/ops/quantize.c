@@ -1,7 +1,7 @@
 /* quantize: docs/arithmetic.md 3.3. */
 #include "arithmetic.h"
+#include "matrices.h"
 #include "ops.h"
-#include "products.h"
 
 void TIERED(sslm_quantize)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {
@@ -12,6 +12,6 @@ void TIERED(sslm_quantize)(const sslm_job *job, int32_t first, int32_t last, ssl
         int32_t half = (1 << exponent) >> 1;
         job->out.code_rows[row].exponent = exponent;
         for (int32_t i = 0; i < width; i++) thread->codes[i] = (int16_t)(((int64_t)x[i] + half) >> exponent);
-        TIERED(sslm_store_codes)(&job->out, row, thread->codes);
+        keep_codes(&job->out, row, thread->codes);
     }
 }

@@ -13,6 +13,7 @@ from sslm.program.tensors import Encoding, Tensors, size_bytes
 
 _BUFFER_KINDS: Final = {BufferKind.INT32: 0, BufferKind.CODES: 1}
 _STATE_KINDS: Final = {StateKind.PAGED_KEYS: 0, StateKind.PAGED_VALUES: 1, StateKind.FIXED: 2}
+_PANEL_KINDS: Final = {Encoding.PANEL_INT8: 0, Encoding.PANEL_INT4: 1}
 _SEGMENT_KINDS: Final = {kind: index for index, kind in enumerate(SegmentKind)}
 _OP_KINDS: Final[dict[type[ops.Op], int]] = {
     ops.Embed: 0,
@@ -87,7 +88,7 @@ class Lowering:
         if tensor.encoding is not encoding or tensor.shape != shape:
             expected = size_bytes(encoding, shape)
             raise TensorShapeError(name, tensor.shape, tensor.data.nbytes, expected)
-        kind = "int8_t *" if encoding is Encoding.PANEL_INT8 else "int32_t *"
+        kind = "uint8_t *" if encoding.is_matrix else "int32_t *"
         return self._view(kind, tensor.data)
 
     def _lower_buffers(self, program: Program) -> None:
@@ -219,7 +220,8 @@ class Lowering:
 
     def _lower_matrix(self, matrix: ops.MatrixRef, record: Any) -> None:
         shape = (matrix.out_features, matrix.in_features)
-        record.panels = self._tensor(matrix.name, Encoding.PANEL_INT8, shape)
+        record.panels = self._tensor(matrix.name, matrix.encoding, shape)
+        record.encoding = _PANEL_KINDS[matrix.encoding]
         record.mantissas = self._tensor(matrix.mantissas, Encoding.INT32, shape[:1])
         if matrix.bias is not None:
             record.bias = self._tensor(matrix.bias, Encoding.INT32, shape[:1])

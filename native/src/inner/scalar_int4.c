@@ -1,0 +1,41 @@
+/* Products of int4 weights in plain C. */
+#include <string.h>
+
+#include "products_int4.h"
+
+/* A row of codes is kept as it is, padded with zeros to a whole group. */
+static int16_t *row_codes(const sslm_rows *rows, int32_t row)
+{
+    return (int16_t *)(void *)(rows->int4_base + (size_t)row * int4_row_size_bytes(rows->width));
+}
+
+void sslm_store_codes_int4_scalar(const sslm_rows *rows, int32_t row, const int16_t *codes)
+{
+    memcpy(row_codes(rows, row), codes, SSLM_GROUP_COLUMNS * (size_t)int4_groups(rows->width) * sizeof *codes);
+}
+
+/* The sum of one group of one row of a panel: below 32 · 7 · 32639 < 2^23. */
+static int32_t dot_group(const uint8_t *words, const int16_t *x)
+{
+    int32_t sum = 0;
+    for (int32_t k = 0; k < SSLM_GROUP_COLUMNS; k += 8, words += 64)
+        for (int32_t j = 0; j < 4; j++)
+            sum += ((words[j] & 15) - 8) * x[k + j] + ((words[j] >> 4) - 8) * x[k + 4 + j];
+    return sum;
+}
+
+void sslm_dot_panel_int4_scalar(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
+                                int64_t *sums)
+{
+    int32_t groups = int4_groups(codes->width);
+    const uint8_t *words = panel + int4_scales_size_bytes(codes->width);
+    for (int32_t i = 0; i < count; i++) {
+        const int16_t *x = row_codes(codes, picked[i]);
+        int64_t *out = sums + 16 * (size_t)i;
+        for (int32_t n = 0; n < 16; n++) out[n] = 0;
+        for (int32_t group = 0; group < groups; group++)
+            for (int32_t n = 0; n < 16; n++)
+                out[n] += dot_group(words + 256 * (size_t)group + 4 * n, x + 32 * (size_t)group)
+                          * panel[16 * (size_t)group + (size_t)n];
+    }
+}

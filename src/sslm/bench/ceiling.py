@@ -1,14 +1,13 @@
 """How fast this machine reads memory at all."""
 
-import mmap
 import threading
 import time
 from collections.abc import Sequence
 from typing import Final
 
+from sslm.memory import HUGE_PAGE_SIZE_BYTES, anonymous_memory
 from sslm.native_library import read_through
 
-_HUGE_PAGE_BYTES: Final = 2 << 20
 _SIZE_BYTES_MAX: Final = 256 << 20
 """Of the buffer: beyond it no cache helps, and reading takes its time."""
 
@@ -27,7 +26,7 @@ class ReadCeiling:
         self._threads = threads
         self._weights = weights
         size_bytes = sum(view.nbytes for view in weights)
-        self._buffer = _huge_buffer(min(max(size_bytes, _HUGE_PAGE_BYTES), _SIZE_BYTES_MAX))
+        self._buffer = _huge_buffer(min(max(size_bytes, HUGE_PAGE_SIZE_BYTES), _SIZE_BYTES_MAX))
 
     def sample(self) -> tuple[float, float]:
         """Return bytes per second of the weights and of the huge pages, one pass of each."""
@@ -77,11 +76,8 @@ def _read_together(
 
 def _huge_buffer(size_bytes: int) -> memoryview:
     """Map memory, in huge pages where the system has them, and touch all of it."""
-    mapped = mmap.mmap(-1, size_bytes + _HUGE_PAGE_BYTES)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        mapped.madvise(mmap.MADV_HUGEPAGE)
-    view = memoryview(mapped)
-    block = bytes(range(1, 251)) * (_HUGE_PAGE_BYTES // 250)
-    for start in range(0, len(view) - len(block) + 1, len(block)):
-        view[start : start + len(block)] = block
-    return view[:size_bytes]
+    view = memoryview(anonymous_memory(size_bytes))
+    block = bytes(range(1, 251)) * (HUGE_PAGE_SIZE_BYTES // 250)
+    for start in range(0, size_bytes, len(block)):
+        view[start : start + len(block)] = block[: size_bytes - start]
+    return view

@@ -48,7 +48,9 @@ _LEGACY: Final = {
     "sha": re.compile(r"sha(?:1|256)[a-z0-9]+"),
 }
 _DOT_PRODUCTS: Final = re.compile(r"vpdp(?:bus|wss)ds?")
-_TILES: Final = re.compile(r"tile(?:loaddt?1?|stored|zero|release)|(?:ld|st)tilecfg|tdpb(?:ss|su|us|uu)d")
+_TILES: Final = re.compile(
+    r"tile(?:loaddt?1?|stored|zero|release)|(?:ld|st)tilecfg|tdpb(?:ss|su|us|uu)d"
+)
 _MASK_INSTRUCTIONS: Final = re.compile(r"k[a-z]+[bwdq]+")
 # Vector instructions of neither AVX nor AVX2, and of none of AVX-512 F, BW, DQ, VL.
 _OTHER_VEX: Final = re.compile(

@@ -74,7 +74,6 @@ static inline int32_t *int32_row(const sslm_rows *rows, int32_t row)
 
 /* What a thread has to itself. */
 typedef struct {
-    int64_t *tile_sums;          /* [row_count_max][16] */
     int32_t *values;             /* [padded_width of the widest buffer] */
     int16_t *codes;              /* the same */
     int32_t *scores;             /* [context_tokens rounded up to whole pages] */

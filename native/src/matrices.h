@@ -13,13 +13,25 @@ ALWAYS_INLINE void keep_codes(const sslm_rows *rows, int32_t row, int16_t *codes
     if (rows->int4_base != NULL) TIERED(sslm_store_codes_int4)(rows, row, codes);
 }
 
-/* Write the exact sums of count rows of codes with the 16 rows of a panel, as sslm_dot_panel does. */
-ALWAYS_INLINE void dot_panel_of(const sslm_matrix *matrix, int32_t panel, const sslm_rows *codes,
-                                const int32_t *picked, int32_t count, int64_t *sums)
+/* Finish the exact sums of all picked rows with panels first … last - 1 of the job's matrix. */
+ALWAYS_INLINE void multiply_matrix(const sslm_products *products, int32_t first, int32_t last)
 {
-    const uint8_t *weights = matrix->panels + (size_t)panel * panel_size_bytes(matrix);
-    if (matrix->encoding == SSLM_PANEL_INT4) TIERED(sslm_dot_panel_int4)(weights, codes, picked, count, sums);
-    else TIERED(sslm_dot_panel)((const int8_t *)weights, codes, picked, count, sums);
+    const sslm_matrix *matrix = &products->job->op->matrix;
+    if (matrix->encoding != SSLM_PANEL_INT4) {
+        TIERED(sslm_multiply)(products, first, last);
+        return;
+    }
+    for (int32_t panel = first; panel < last; panel++) {
+        const uint8_t *weights = matrix->panels + (size_t)panel * panel_size_bytes(matrix);
+        for (int32_t i = 0, rows; i < products->picked_count; i += rows) {
+            int64_t sums[SSLM_TILE_ROWS * SSLM_PANEL_ROWS];
+            int32_t high[SSLM_TILE_ROWS * SSLM_PANEL_ROWS], low[SSLM_TILE_ROWS * SSLM_PANEL_ROWS];
+            rows = products->picked_count - i < SSLM_TILE_ROWS ? products->picked_count - i : SSLM_TILE_ROWS;
+            TIERED(sslm_dot_panel_int4)(weights, &products->job->source, products->picked + i, rows, sums);
+            split_sums(sums, rows * SSLM_PANEL_ROWS, high, low);
+            products->finish(products, panel, i, rows, high, low);
+        }
+    }
 }
 
 #endif

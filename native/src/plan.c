@@ -91,7 +91,6 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
     plan->scratch = take(from, scratch_count, sizeof *plan->scratch);
     for (size_t i = 0; i < scratch_count; i++) {
         sslm_thread scratch = {
-            .tile_sums = take(from, rows * SSLM_PANEL_ROWS, sizeof(int64_t)),
             .values = take(from, widest, sizeof(int32_t)),
             .codes = take(from, widest, sizeof(int16_t)),
             .scores = take(from, positions, sizeof(int32_t)),

@@ -1,22 +1,24 @@
 /* Products with tiles of bytes (AMX), and with AVX-512 for few rows.
  *
  * A panel is [columns / 4][16][4], so 64 of its columns are a tile as the dot products of tiles take them on the
- * right: 16 rows of 64 bytes. On the left they take rows of 64 bytes, and both are signed, as the high and low
- * bytes of codes are. Sums of up to 65536 products of 128 · 127 fit 32 bits.
+ * right: 16 rows of 64 bytes. On the left they take rows of 64 bytes: the high bytes of codes with their sign, or
+ * the low bytes without. Sums of up to 65536 products of 255 · 127 fit 32 bits.
  */
 #include <immintrin.h>
 #include <string.h>
 
+#include "outputs_512.h"
 #include "products_512.h"
 
 /* From this many rows on, tiles are faster than vectors. */
 #define TILED_ROWS_MIN 4
 
 /* Rows of a tile, and columns of codes in it. */
-#define SIDE 16
+#define SIDE SSLM_TILE_ROWS
 #define BLOCK 64
+#define TILE_BYTES (SIDE * BLOCK)
 
-/* Tiles by number: sums of two panels with the high and the low bytes, then the bytes, then the weights. */
+/* Tiles by number: sums of two panels with the high and with the low bytes, these bytes, the weights. */
 #define SHAPE(r)                                                                                                    \
     {                                                                                                               \
         .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = { r, r, r, r, r, r, 16, 16 }           \
@@ -31,6 +33,8 @@ typedef struct {
 static const tile_shapes shapes[SIDE] = {SHAPE(1),  SHAPE(2),  SHAPE(3),  SHAPE(4),  SHAPE(5),  SHAPE(6),
                                          SHAPE(7),  SHAPE(8),  SHAPE(9),  SHAPE(10), SHAPE(11), SHAPE(12),
                                          SHAPE(13), SHAPE(14), SHAPE(15), SHAPE(16)};
+
+typedef int32_t tile_sums[2][2][SIDE][SSLM_PANEL_ROWS];
 
 static int is_tiled(const sslm_rows *rows)
 {
@@ -59,61 +63,140 @@ void sslm_store_codes_amx(const sslm_rows *rows, int32_t row, int16_t *codes)
     memset(codes + width, 0, (padded - width) * sizeof *codes);
     size_t plane = BLOCK * (size_t)side_of(rows, row / SIDE);
     int8_t *out = bytes_of(rows, row / SIDE) + BLOCK * (size_t)(row % SIDE);
-    __m512i half = _mm512_set1_epi16(128);
     for (size_t i = 0; i < padded; i += 32) {
         __m512i code = _mm512_loadu_si512(codes + i);
-        __m256i high = _mm512_cvtepi16_epi8(_mm512_srai_epi16(_mm512_add_epi16(code, half), 8));
         int8_t *to = out + i / BLOCK * 2 * plane + i % BLOCK;
-        _mm256_storeu_si256((__m256i *)(void *)to, high);
+        _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi16_epi8(_mm512_srai_epi16(code, 8)));
         _mm256_storeu_si256((__m256i *)(void *)(to + plane), _mm512_cvtepi16_epi8(code));
     }
 }
 
-/* A panel against all rows of a tile, whose shape is set. last is where its last 64 columns are, filled up. */
-static void dot_tile(const int8_t *panel, const int8_t *last, int32_t blocks, const int8_t *bytes, int32_t side,
-                     int32_t planes[2][SIDE][SIDE])
+/* Two panels as tiles: their last 64 columns are filled up with zeros. */
+typedef struct {
+    const int8_t *start;
+    size_t size_bytes;           /* of a panel */
+    int32_t blocks;
+    _Alignas(64) int8_t last[2][TILE_BYTES];
+} tiled_panels;
+
+static void set_panels(tiled_panels *panels, const int8_t *start, int32_t count)
 {
-    size_t plane = BLOCK * (size_t)side;
-    _tile_zero(0);
-    _tile_zero(1);
-    for (int32_t block = 0; block < blocks; block++, panel += SIDE * BLOCK, bytes += 2 * plane) {
-        _tile_loadd(6, block + 1 < blocks ? panel : last, 64);
-        _tile_loadd(4, bytes, 64);
-        _tile_loadd(5, bytes + plane, 64);
-        _tile_dpbssd(0, 4, 6);
-        _tile_dpbssd(1, 5, 6);
-    }
-    _tile_stored(0, planes[0], 64);
-    _tile_stored(1, planes[1], 64);
+    size_t whole = TILE_BYTES * (size_t)(panels->blocks - 1);
+    panels->start = start;
+    for (int32_t p = 0; p < count; p++)
+        memcpy(panels->last[p], start + (size_t)p * panels->size_bytes + whole, panels->size_bytes - whole);
+    /* To compilers, loads of tiles read no memory. */
+    __asm__ volatile("" : : "r"(panels) : "memory");
 }
 
-static void dot_panel_tiled(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                            int64_t *sums)
+/* One or two panels against the rows of a tile, whose shape is set; meanwhile the memory is asked for what is
+ * ahead, `lines` lines for each block. count is a constant where this is inlined. */
+ALWAYS_INLINE void dot_tile(const tiled_panels *panels, const int count, const int8_t *bytes, int32_t side,
+                            const int8_t *ahead, int32_t lines, tile_sums sums)
 {
-    int32_t groups = (codes->width + 3) / 4, blocks = (codes->width + BLOCK - 1) / BLOCK;
-    size_t whole = SIDE * BLOCK * (size_t)(blocks - 1);
-    _Alignas(64) int8_t last[SIDE * BLOCK] = {0};
-    _Alignas(64) int32_t planes[2][SIDE][SIDE];
-    memcpy(last, panel + whole, BLOCK * (size_t)groups - whole);
-    __asm__ volatile("" : : "r"(last) : "memory");
-    int32_t shaped = -1;
-    for (int32_t i = 0; i < count;) {
-        int32_t tile = picked[i] / SIDE, side = side_of(codes, tile);
-        if (side != shaped) _tile_loadconfig(&shapes[side - 1]);
-        shaped = side;
-        dot_tile(panel, last, blocks, bytes_of(codes, tile), side, planes);
-        for (; i < count && picked[i] / SIDE == tile; i++) {
-            int32_t row = picked[i] % SIDE;
-            store_planes(_mm512_loadu_si512(planes[0][row]), _mm512_loadu_si512(planes[1][row]), 8, 0xffff,
-                         sums + 16 * (size_t)i);
+    size_t plane = BLOCK * (size_t)side;
+    const int8_t *first = panels->start, *second = first + panels->size_bytes;
+    _tile_zero(0);
+    _tile_zero(1);
+    if (count == 2) _tile_zero(2);
+    if (count == 2) _tile_zero(3);
+    for (int32_t block = panels->blocks; block > 0; block--, bytes += 2 * plane) {
+        if (block == 1) {
+            first = panels->last[0];
+            second = panels->last[1];
+        }
+        for (int32_t i = 0; i < lines; i++, ahead += 64) _mm_prefetch((const char *)ahead, _MM_HINT_T1);
+        _tile_loadd(6, first, 64);
+        _tile_loadd(4, bytes, 64);
+        _tile_dpbssd(0, 4, 6);
+        _tile_loadd(5, bytes + plane, 64);
+        _tile_dpbusd(1, 5, 6);
+        if (count == 2) {
+            _tile_loadd(7, second, 64);
+            _tile_dpbssd(2, 4, 7);
+            _tile_dpbusd(3, 5, 7);
+        }
+        first += TILE_BYTES;
+        second += TILE_BYTES;
+    }
+    _tile_stored(0, sums[0][0], 64);
+    _tile_stored(1, sums[0][1], 64);
+    if (count == 2) _tile_stored(2, sums[1][0], 64);
+    if (count == 2) _tile_stored(3, sums[1][1], 64);
+}
+
+/* Finish those rows of a tile that are picked, which are the next. Returns the index after them. */
+static int32_t finish_tile(const sslm_products *products, int32_t panel, int32_t count, int32_t first,
+                           const tile_sums sums)
+{
+    const int32_t *picked = products->picked;
+    int32_t tile = picked[first] / SIDE;
+    while (first < products->picked_count && picked[first] / SIDE == tile) {
+        int32_t end = first + 1, row = picked[first] % SIDE;
+        while (end < products->picked_count && picked[end] == picked[end - 1] + 1 && picked[end] / SIDE == tile) end++;
+        for (int32_t p = 0; p < count; p++)
+            products->finish(products, panel + p, first, end - first, sums[p][0][row], sums[p][1][row]);
+        first = end;
+    }
+    return first;
+}
+
+static void multiply_tiled(const sslm_products *products, int32_t first, int32_t last)
+{
+    const sslm_matrix *matrix = &products->job->op->matrix;
+    const sslm_rows *codes = &products->job->source;
+    tiled_panels panels = {
+        .size_bytes = panel_size_bytes(matrix),
+        .blocks = (matrix->in_features + BLOCK - 1) / BLOCK,
+    };
+    int32_t tile_count = (codes->row_count + SIDE - 1) / SIDE;
+    int32_t lines = (2 * SIDE + tile_count - 1) / tile_count;
+    int32_t shaped = 0;
+    tile_sums sums;
+    for (int32_t panel = first; panel < last; panel += 2) {
+        int32_t count = last - panel < 2 ? 1 : 2;
+        set_panels(&panels, (const int8_t *)matrix->panels + (size_t)panel * panels.size_bytes, count);
+        const int8_t *ahead = panels.start + 2 * panels.size_bytes;
+        for (int32_t i = 0; i < products->picked_count;) {
+            int32_t tile = products->picked[i] / SIDE, side = side_of(codes, tile);
+            if (side != shaped) _tile_loadconfig(&shapes[side - 1]);
+            shaped = side;
+            if (count == 2) dot_tile(&panels, 2, bytes_of(codes, tile), side, ahead, lines, sums);
+            else dot_tile(&panels, 1, bytes_of(codes, tile), side, ahead, 0, sums);
+            ahead += (size_t)(lines * panels.blocks) * 64;
+            i = finish_tile(products, panel, count, i, sums);
         }
     }
     _tile_release();
 }
 
-void sslm_dot_panel_amx(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                        int64_t *sums)
+/* Vectors for the one row that is picked, out of a tile: the codes of a thread have room for it. */
+static void multiply_lone_row(const sslm_products *products, int32_t first, int32_t last)
 {
-    if (is_tiled(codes)) dot_panel_tiled(panel, codes, picked, count, sums);
-    else dot_panel(panel, codes, picked, count, sums);
+    const sslm_rows *codes = &products->job->source;
+    const sslm_matrix *matrix = &products->job->op->matrix;
+    int32_t row = products->picked[0], tile = row / SIDE;
+    size_t plane = BLOCK * (size_t)side_of(codes, tile);
+    const int8_t *bytes = bytes_of(codes, tile) + BLOCK * (size_t)(row % SIDE);
+    int32_t *x = (int32_t *)(void *)products->thread->codes, *out = x;
+    for (size_t i = 0; i < padded_width(codes->width); i += 32) {
+        const int8_t *from = bytes + i / BLOCK * 2 * plane + i % BLOCK;
+        __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)from);
+        __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)(from + plane));
+        out = store_bytes(_mm256_xor_si256(high, _mm256_set1_epi8((char)0x80)), low, 1, out);
+    }
+    panel_run run = {.size_bytes = panel_size_bytes(matrix), .groups = (matrix->in_features + 3) / 4};
+    for (int32_t panel = first; panel < last; panel++) {
+        strip_sums sums;
+        run.start = (const int8_t *)matrix->panels + (size_t)panel * run.size_bytes;
+        dot_one(&run, x, 1, 1, 1, sums);
+        products->finish(products, panel, 0, 1, sums[0][0][0], sums[0][1][0]);
+    }
+}
+
+void sslm_multiply_amx(const sslm_products *products, int32_t first, int32_t last)
+{
+    if (!is_tiled(&products->job->source)) multiply(products, first, last);
+    else if (products->picked_count == 1) multiply_lone_row(products, first, last);
+    else multiply_tiled(products, first, last);
 }

@@ -2,7 +2,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "products.h"
+#include "outputs_plain.h"
 #include "vectors_256.h"
 
 /* Column groups of four after which 32-bit sums are full: each takes two products, of which 512 fit. */
@@ -77,9 +77,20 @@ ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const i
     }
 }
 
-void sslm_dot_panel_avx2(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                         int64_t *sums)
+void sslm_multiply_avx2(const sslm_products *products, int32_t first, int32_t last)
 {
-    for (; count >= 2; count -= 2, picked += 2, sums += 32) dot_rows(panel, codes, picked, 2, sums);
-    if (count == 1) dot_rows(panel, codes, picked, 1, sums);
+    const sslm_rows *codes = &products->job->source;
+    const sslm_matrix *matrix = &products->job->op->matrix;
+    for (int32_t panel = first; panel < last; panel++) {
+        const int8_t *weights = (const int8_t *)matrix->panels + (size_t)panel * panel_size_bytes(matrix);
+        for (int32_t i = 0, rows; i < products->picked_count; i += rows) {
+            int64_t sums[32];
+            int32_t high[32], low[32];
+            rows = products->picked_count - i < 2 ? 1 : 2;
+            if (rows == 2) dot_rows(weights, codes, products->picked + i, 2, sums);
+            else dot_rows(weights, codes, products->picked + i, 1, sums);
+            split_sums(sums, 16 * rows, high, low);
+            products->finish(products, panel, i, rows, high, low);
+        }
+    }
 }

@@ -1,4 +1,5 @@
 /* Products with AVX-512 and its dot products of bytes. */
+#include "outputs_512.h"
 #include "products_512.h"
 
 void sslm_store_codes_avx512vnni(const sslm_rows *rows, int32_t row, int16_t *codes)
@@ -6,8 +7,7 @@ void sslm_store_codes_avx512vnni(const sslm_rows *rows, int32_t row, int16_t *co
     store_codes(rows, row, codes);
 }
 
-void sslm_dot_panel_avx512vnni(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                               int64_t *sums)
+void sslm_multiply_avx512vnni(const sslm_products *products, int32_t first, int32_t last)
 {
-    dot_panel(panel, codes, picked, count, sums);
+    multiply(products, first, last);
 }

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "products.h"
+#include "outputs_plain.h"
 #include "vectors_256.h"
 
 /* Add to eight 32-bit sums the products of fours of bytes, those of left without sign. As an instruction, since
@@ -51,18 +51,17 @@ ALWAYS_INLINE __m256i load_weights(const int8_t *from)
     return _mm256_xor_si256(load(from), _mm256_set1_epi8((char)0x80));
 }
 
-/* Put 2^8 · high + low at eight sums, each less what the flipped bits added. */
-ALWAYS_INLINE void store_planes(__m256i high, __m256i low, const sslm_code_row *row, int64_t *sums)
+/* Put eight sums, less what the flipped bits added. */
+ALWAYS_INLINE void store_sums(__m256i sums, int32_t code_sum, int32_t *out)
 {
-    high = _mm256_sub_epi32(high, _mm256_set1_epi32(128 * row->sum_high));
-    low = _mm256_sub_epi32(low, _mm256_set1_epi32(128 * row->sum_low));
-    store_halves(high, low, 8, sums);
+    __m256i excess = _mm256_set1_epi32(128 * code_sum);
+    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_sub_epi32(sums, excess));
 }
 
 /* A panel against `row_count` rows of codes; `unroll` column groups have sums of their own, which hides the
  * latency of a single row. Both are constants where this is inlined, and their product is at most 3. */
 ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, const int row_count,
-                            const int unroll, int64_t *sums)
+                            const int unroll, int32_t *high_out, int32_t *low_out)
 {
     int32_t groups = (codes->width + 3) / 4, group = 0;
     const int32_t *x[TILE_ROWS];
@@ -107,15 +106,27 @@ ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const i
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++) parts[0][j] = _mm256_add_epi32(parts[0][j], parts[1][j]);
         const sslm_code_row *row = codes->code_rows + picked[i];
-        store_planes(parts[i][0], parts[i][2], row, sums + 16 * i);
-        store_planes(parts[i][1], parts[i][3], row, sums + 16 * i + 8);
+        store_sums(parts[i][0], row->sum_high, high_out + 16 * i);
+        store_sums(parts[i][1], row->sum_high, high_out + 16 * i + 8);
+        store_sums(parts[i][2], row->sum_low, low_out + 16 * i);
+        store_sums(parts[i][3], row->sum_low, low_out + 16 * i + 8);
     }
 }
 
-void sslm_dot_panel_avxvnni(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                            int64_t *sums)
+void sslm_multiply_avxvnni(const sslm_products *products, int32_t first, int32_t last)
 {
-    for (; count >= 3; count -= 3, picked += 3, sums += 48) dot_rows(panel, codes, picked, 3, 1, sums);
-    if (count == 2) dot_rows(panel, codes, picked, 2, 1, sums);
-    if (count == 1) dot_rows(panel, codes, picked, 1, 2, sums);
+    const sslm_rows *codes = &products->job->source;
+    const sslm_matrix *matrix = &products->job->op->matrix;
+    for (int32_t panel = first; panel < last; panel++) {
+        const int8_t *weights = (const int8_t *)matrix->panels + (size_t)panel * panel_size_bytes(matrix);
+        for (int32_t i = 0, rows; i < products->picked_count; i += rows) {
+            const int32_t *picked = products->picked + i;
+            int32_t high[TILE_ROWS * 16], low[TILE_ROWS * 16];
+            rows = products->picked_count - i < TILE_ROWS ? products->picked_count - i : TILE_ROWS;
+            if (rows == 3) dot_rows(weights, codes, picked, 3, 1, high, low);
+            else if (rows == 2) dot_rows(weights, codes, picked, 2, 1, high, low);
+            else dot_rows(weights, codes, picked, 1, 2, high, low);
+            products->finish(products, panel, i, rows, high, low);
+        }
+    }
 }

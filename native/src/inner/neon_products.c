@@ -2,7 +2,7 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#include "products.h"
+#include "outputs_plain.h"
 
 #define PREFETCH_BYTES 1024
 
@@ -36,7 +36,7 @@ ALWAYS_INLINE void load_group(const int8_t *group, int8x16_t weights[4])
  * accumulators, 8 vectors of weights and 2 of codes, of 32 registers. Sums of up to 65536 products of 128 · 128
  * fit 32 bits. */
 ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, const int row_count,
-                            int64_t *sums)
+                            int32_t *high_out, int32_t *low_out)
 {
     int32_t groups = (codes->width + 3) / 4, group = 0;
     const int8_t *x[2];
@@ -79,17 +79,24 @@ ALWAYS_INLINE void dot_rows(const int8_t *panel, const sslm_rows *codes, const i
                 high[i][j] = vdotq_laneq_s32(high[i][j], last[j], fours, 0);
                 low[i][j] = vdotq_laneq_s32(low[i][j], last[j], fours, 1);
             }
-            int64_t *out = sums + 16 * i + 4 * j;
-            int32x4_t h = high[i][j], l = low[i][j];
-            vst1q_s64(out, vaddw_s32(vshll_n_s32(vget_low_s32(h), 8), vget_low_s32(l)));
-            vst1q_s64(out + 2, vaddw_high_s32(vshll_high_n_s32(h, 8), l));
+            vst1q_s32(high_out + 16 * i + 4 * j, high[i][j]);
+            vst1q_s32(low_out + 16 * i + 4 * j, low[i][j]);
         }
     }
 }
 
-void sslm_dot_panel_neon(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                         int64_t *sums)
+void sslm_multiply_neon(const sslm_products *products, int32_t first, int32_t last)
 {
-    for (; count >= 2; count -= 2, picked += 2, sums += 32) dot_rows(panel, codes, picked, 2, sums);
-    if (count == 1) dot_rows(panel, codes, picked, 1, sums);
+    const sslm_rows *codes = &products->job->source;
+    const sslm_matrix *matrix = &products->job->op->matrix;
+    for (int32_t panel = first; panel < last; panel++) {
+        const int8_t *weights = (const int8_t *)matrix->panels + (size_t)panel * panel_size_bytes(matrix);
+        for (int32_t i = 0, rows; i < products->picked_count; i += rows) {
+            int32_t high[32], low[32];
+            rows = products->picked_count - i < 2 ? 1 : 2;
+            if (rows == 2) dot_rows(weights, codes, products->picked + i, 2, high, low);
+            else dot_rows(weights, codes, products->picked + i, 1, high, low);
+            products->finish(products, panel, i, rows, high, low);
+        }
+    }
 }

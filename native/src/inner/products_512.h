@@ -1,9 +1,8 @@
 /* Products with AVX-512 and its dot products of bytes, for the tiers that have them.
  *
- * vpdpbusd multiplies unsigned by signed bytes. The weights become the unsigned operand: a code w is
- * w + 128 after its top bit is flipped, so that a sum is too large by 128 times the sum of the other
- * operand, which does not depend on the weights. The other operand are the high and low bytes of the
- * codes. Sums of up to 65536 products of 255 · 128 fit 32 bits.
+ * vpdpbusd multiplies unsigned by signed bytes. A code is 256 · h + l, where l is its low byte without sign, and
+ * h + 128 is unsigned too. So the sum of the high bytes is too large by 128 times the sum of the weights, which
+ * takes one more dot product for all rows together. Sums of up to 65536 products of 255 · 127 fit 32 bits.
  */
 #ifndef SSLM_PRODUCTS_512_H
 #define SSLM_PRODUCTS_512_H
@@ -12,138 +11,195 @@
 #include <string.h>
 
 #include "products.h"
-#include "vectors_512.h"
 
-/* Rows of codes lie in tiles of eight; the last tile of a run may have fewer. With r rows in a tile, each
- * group of four columns has its r times four high bytes, then its r times four low bytes. So one pointer
- * walks through a tile, and a single row is dense. */
-#define TILE_ROWS 8
+/* Rows of codes lie in tiles of four; the last tile of a run may have fewer. With r rows in a tile, each group of
+ * four columns has its r times four high bytes, then its r times four low bytes. So one pointer walks through a
+ * tile, and a single row is dense. */
+#define FOUR 4
 
+/* How far ahead a stream of weights is asked for: the hardware's own prefetching stops at each page of memory. */
 #define PREFETCH_BYTES 2048
 
 static int32_t *tile_start(const sslm_rows *rows, int32_t tile)
 {
-    return (int32_t *)(void *)(rows->base + (size_t)tile * TILE_ROWS * 2 * padded_width(rows->width));
+    return (int32_t *)(void *)(rows->base + (size_t)tile * FOUR * 2 * padded_width(rows->width));
 }
 
 static int32_t tile_rows(const sslm_rows *rows, int32_t tile)
 {
-    int32_t rest = rows->row_count - tile * TILE_ROWS;
-    return rest < TILE_ROWS ? rest : TILE_ROWS;
+    int32_t rest = rows->row_count - tile * FOUR;
+    return rest < FOUR ? rest : FOUR;
+}
+
+/* Put 32 high and 32 low bytes where they belong, from `out` on in a tile of `in_tile` rows. */
+ALWAYS_INLINE int32_t *store_bytes(__m256i high, __m256i low, int32_t in_tile, int32_t *out)
+{
+    int32_t fours[2][8];
+    _mm256_storeu_si256((__m256i *)(void *)fours[0], high);
+    _mm256_storeu_si256((__m256i *)(void *)fours[1], low);
+    for (int j = 0; j < 8; j++, out += 2 * in_tile) {
+        out[0] = fours[0][j];
+        out[in_tile] = fours[1][j];
+    }
+    return out;
 }
 
 static void store_codes(const sslm_rows *rows, int32_t row, int16_t *codes)
 {
     size_t width = (size_t)rows->width, padded = padded_width(rows->width);
     memset(codes + width, 0, (padded - width) * sizeof *codes);
-    int32_t in_tile = tile_rows(rows, row / TILE_ROWS);
-    int32_t *out = tile_start(rows, row / TILE_ROWS) + row % TILE_ROWS;
-    __m512i sum_high = _mm512_setzero_si512(), sum_low = sum_high;
-    __m512i ones = _mm512_set1_epi8(1), half = _mm512_set1_epi16(128);
+    int32_t in_tile = tile_rows(rows, row / FOUR);
+    int32_t *out = tile_start(rows, row / FOUR) + row % FOUR;
     for (size_t i = 0; i < padded; i += 32) {
         __m512i code = _mm512_loadu_si512(codes + i);
-        __m256i high = _mm512_cvtepi16_epi8(_mm512_srai_epi16(_mm512_add_epi16(code, half), 8));
-        __m256i low = _mm512_cvtepi16_epi8(code);
-        sum_high = _mm512_dpbusd_epi32(sum_high, ones, _mm512_zextsi256_si512(high));
-        sum_low = _mm512_dpbusd_epi32(sum_low, ones, _mm512_zextsi256_si512(low));
-        int32_t fours[2][8];
-        _mm256_storeu_si256((__m256i *)(void *)fours[0], high);
-        _mm256_storeu_si256((__m256i *)(void *)fours[1], low);
-        for (int j = 0; j < 8; j++, out += 2 * in_tile) {
-            out[0] = fours[0][j];
-            out[in_tile] = fours[1][j];
-        }
+        __m512i above_zero = _mm512_xor_si512(code, _mm512_set1_epi16((short)0x8000));
+        __m256i high = _mm512_cvtepi16_epi8(_mm512_srli_epi16(above_zero, 8));
+        out = store_bytes(high, _mm512_cvtepi16_epi8(code), in_tile, out);
     }
-    rows->code_rows[row].sum_high = _mm512_reduce_add_epi32(sum_high);
-    rows->code_rows[row].sum_low = _mm512_reduce_add_epi32(sum_low);
 }
 
-/* One group of four columns: the weights of 16 rows. */
-ALWAYS_INLINE __m512i load_weights(const int8_t *group)
-{
-    return _mm512_xor_si512(_mm512_loadu_si512(group), _mm512_set1_epi8((char)0x80));
-}
+/* Add the products of fours of bytes: codes, which are unsigned, and weights. As an instruction, since gcc 12
+ * copies the accumulators of a loop to and fro where it is free to choose. */
+#define ADD_PRODUCTS(sums, codes, weights) __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(codes), "v"(weights))
 
-/* Add the products with four bytes that are the same for all rows. As an instruction, since gcc 12 copies
- * the accumulators of a loop to and fro where it is free to choose. */
-#define ADD_PRODUCTS(sums, weights, four) \
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(weights), "m"(four))
+/* One or two panels in a row, and what their sums of weights are times 128. */
+typedef struct {
+    const int8_t *start;
+    size_t size_bytes;           /* of each */
+    int32_t groups;              /* of four columns */
+    __m512i excess[2];
+} panel_run;
 
-/* A panel against `row_count` rows that lie at x in a tile of `in_tile`; `unroll` column groups have sums
- * of their own, which hides the latency where there are few rows. row_count and unroll are constants where
- * this is inlined, their product at most 8: gcc 12 spills more than 16 accumulators. */
-ALWAYS_INLINE void dot_rows(const int8_t *panel, int32_t groups, const int32_t *x, const int in_tile,
-                            const int row_count, const int unroll, const sslm_code_row *code_rows, int64_t *sums)
+/* Sums of a strip, which is up to four rows of codes: of each panel, high and low. */
+typedef int32_t strip_sums[2][2][FOUR][SSLM_PANEL_ROWS];
+
+/* A strip at x in a tile of `in_tile` rows against a run of panels. `unroll` column groups have sums of their own,
+ * which hides the latency where there are few rows. The first strip sums the weights up, too. ahead is where to
+ * ask the memory for one line after the other meanwhile, or NULL. Other numbers are constants where this is
+ * inlined: row_count · panel_count · unroll is at most 8, since gcc 12 spills more than 16 accumulators, and
+ * with two panels unroll is 1. */
+ALWAYS_INLINE void dot_strip(panel_run *run, const int32_t *x, const int32_t in_tile, const int row_count,
+                             const int panel_count, const int unroll, const int is_first, const int8_t *ahead,
+                             strip_sums sums)
 {
-    __m512i high[8], low[8];
+    __m512i high[8], low[8], weight_sums[2], ones = _mm512_set1_epi8(1);
 #pragma GCC unroll 8
-    for (int i = 0; i < row_count * unroll; i++) high[i] = low[i] = _mm512_setzero_si512();
-    int32_t group = 0;
+    for (int i = 0; i < row_count * panel_count * unroll; i++) high[i] = low[i] = _mm512_setzero_si512();
+    weight_sums[0] = weight_sums[1] = _mm512_setzero_si512();
+    const int8_t *panel = run->start;
+    size_t size_bytes = run->size_bytes;
+    int32_t groups = run->groups, group = 0;
     for (; group + unroll <= groups; group += unroll, panel += 64 * unroll, x += 2 * in_tile * unroll) {
+        if (ahead != NULL) _mm_prefetch((const char *)ahead + 64 * (size_t)group, _MM_HINT_T1);
 #pragma GCC unroll 8
         for (int u = 0; u < unroll; u++) {
-            __m512i w = load_weights(panel + 64 * u);
-            /* The hardware's own prefetching stops at each page of memory. */
-            if (row_count == 1) _mm_prefetch((const char *)panel + 64 * u + PREFETCH_BYTES, _MM_HINT_T0);
-#pragma GCC unroll 8
+            __m512i w[2];
+            if (panel_count == 1) _mm_prefetch((const char *)panel + 64 * u + PREFETCH_BYTES, _MM_HINT_T0);
+#pragma GCC unroll 2
+            for (int p = 0; p < panel_count; p++) {
+                w[p] = _mm512_loadu_si512(panel + (size_t)p * size_bytes + 64 * u);
+                if (is_first) ADD_PRODUCTS(weight_sums[(p + u) % 2], ones, w[p]);
+            }
+#pragma GCC unroll 4
             for (int i = 0; i < row_count; i++) {
-                ADD_PRODUCTS(high[u * row_count + i], w, x[2 * in_tile * u + i]);
-                ADD_PRODUCTS(low[u * row_count + i], w, x[2 * in_tile * u + in_tile + i]);
+                __m512i h = _mm512_set1_epi32(x[2 * in_tile * u + i]);
+                __m512i l = _mm512_set1_epi32(x[2 * in_tile * u + in_tile + i]);
+#pragma GCC unroll 2
+                for (int p = 0; p < panel_count; p++) {
+                    ADD_PRODUCTS(high[(u * row_count + i) * panel_count + p], h, w[p]);
+                    ADD_PRODUCTS(low[(u * row_count + i) * panel_count + p], l, w[p]);
+                }
             }
         }
     }
-    for (; group < groups; group++, panel += 64, x += 2 * in_tile) {
-        __m512i w = load_weights(panel);
-#pragma GCC unroll 8
+    for (; unroll > 1 && group < groups; group++, panel += 64, x += 2 * in_tile) {
+        __m512i w = _mm512_loadu_si512(panel);
+        if (is_first) ADD_PRODUCTS(weight_sums[0], ones, w);
+#pragma GCC unroll 4
         for (int i = 0; i < row_count; i++) {
-            ADD_PRODUCTS(high[i], w, x[i]);
-            ADD_PRODUCTS(low[i], w, x[in_tile + i]);
+            ADD_PRODUCTS(high[i], _mm512_set1_epi32(x[i]), w);
+            ADD_PRODUCTS(low[i], _mm512_set1_epi32(x[in_tile + i]), w);
         }
     }
+    if (panel_count == 1) weight_sums[0] = _mm512_add_epi32(weight_sums[0], weight_sums[1]);
+#pragma GCC unroll 2
+    for (int p = 0; p < panel_count; p++) {
+        if (is_first) run->excess[p] = _mm512_slli_epi32(weight_sums[p], 7);
+#pragma GCC unroll 4
+        for (int i = 0; i < row_count; i++) {
+            __m512i h = high[i * panel_count + p], l = low[i * panel_count + p];
 #pragma GCC unroll 8
-    for (int i = 0; i < row_count; i++) {
-#pragma GCC unroll 8
-        for (int u = 1; u < unroll; u++) {
-            high[i] = _mm512_add_epi32(high[i], high[u * row_count + i]);
-            low[i] = _mm512_add_epi32(low[i], low[u * row_count + i]);
+            for (int u = 1; u < unroll; u++) {
+                h = _mm512_add_epi32(h, high[(u * row_count + i) * panel_count + p]);
+                l = _mm512_add_epi32(l, low[(u * row_count + i) * panel_count + p]);
+            }
+            _mm512_storeu_si512(sums[p][0][i], _mm512_sub_epi32(h, run->excess[p]));
+            _mm512_storeu_si512(sums[p][1][i], l);
         }
-        /* Less what the flipped bits added. */
-        high[i] = _mm512_sub_epi32(high[i], _mm512_set1_epi32(128 * code_rows[i].sum_high));
-        low[i] = _mm512_sub_epi32(low[i], _mm512_set1_epi32(128 * code_rows[i].sum_low));
-        store_planes(high[i], low[i], 8, 0xffff, sums + 16 * i);
     }
 }
 
-static void dot_eight(const int8_t *panel, int32_t groups, const int32_t *x, int32_t row_count,
-                      const sslm_code_row *code_rows, int64_t *sums)
+/* One panel, of which a first strip has to come from memory: alone it is a stream. */
+ALWAYS_INLINE void dot_one(panel_run *run, const int32_t *x, int32_t in_tile, int32_t row_count, const int is_first,
+                           strip_sums sums)
 {
     switch (row_count) {
-    case 8: dot_rows(panel, groups, x, 8, 8, 1, code_rows, sums); break;
-    case 7: dot_rows(panel, groups, x, 7, 7, 1, code_rows, sums); break;
-    case 6: dot_rows(panel, groups, x, 6, 6, 1, code_rows, sums); break;
-    case 5: dot_rows(panel, groups, x, 5, 5, 1, code_rows, sums); break;
-    case 4: dot_rows(panel, groups, x, 4, 4, 2, code_rows, sums); break;
-    case 3: dot_rows(panel, groups, x, 3, 3, 2, code_rows, sums); break;
-    case 2: dot_rows(panel, groups, x, 2, 2, 4, code_rows, sums); break;
-    default: dot_rows(panel, groups, x, 1, 1, 4, code_rows, sums); break;
+    case 4: dot_strip(run, x, 4, 4, 1, 2, is_first, NULL, sums); break;
+    case 3: dot_strip(run, x, 3, 3, 1, 2, is_first, NULL, sums); break;
+    case 2: dot_strip(run, x, 2, 2, 1, 4, is_first, NULL, sums); break;
+    default: dot_strip(run, x, in_tile, 1, 1, 4, is_first, NULL, sums); break;
     }
 }
 
-static void dot_panel(const int8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count, int64_t *sums)
+/* Two panels, while the memory is asked for the two after them. */
+static void dot_two(panel_run *run, int32_t index, const int32_t *x, int32_t in_tile, int32_t row_count,
+                    strip_sums sums)
 {
-    int32_t groups = (codes->width + 3) / 4;
-    for (int32_t i = 0; i < count;) {
-        int32_t tile = picked[i] / TILE_ROWS, in_tile = tile_rows(codes, tile);
-        const int32_t *x = tile_start(codes, tile);
-        /* Rows are picked in ascending order: a tile is whole if its ends are there. */
-        int is_start = picked[i] % TILE_ROWS == 0 && i + in_tile <= count;
-        if (is_start && picked[i + in_tile - 1] == picked[i] + in_tile - 1) {
-            dot_eight(panel, groups, x, in_tile, codes->code_rows + picked[i], sums + 16 * (size_t)i);
-            i += in_tile;
-        } else {
-            x += picked[i] % TILE_ROWS;
-            dot_rows(panel, groups, x, in_tile, 1, 4, codes->code_rows + picked[i], sums + 16 * (size_t)i);
-            i++;
+    const int8_t *ahead = run->start + (size_t)(2 + index) * run->size_bytes;
+    switch (row_count) {
+    case 4:
+        if (index == 0) dot_strip(run, x, 4, 4, 2, 1, 1, ahead, sums);
+        else if (index == 1) dot_strip(run, x, 4, 4, 2, 1, 0, ahead, sums);
+        else dot_strip(run, x, 4, 4, 2, 1, 0, NULL, sums);
+        break;
+    case 3: dot_strip(run, x, 3, 3, 2, 1, index == 0, ahead, sums); break;
+    case 2: dot_strip(run, x, 2, 2, 2, 1, index == 0, ahead, sums); break;
+    default: dot_strip(run, x, in_tile, 1, 2, 1, index == 0, ahead, sums); break;
+    }
+}
+
+/* How many of the rows from picked[i] on are a whole tile, or 1. */
+static int32_t strip_rows(const sslm_products *products, int32_t i)
+{
+    const int32_t *picked = products->picked;
+    int32_t in_tile = tile_rows(&products->job->source, picked[i] / FOUR);
+    /* Rows are picked in ascending order: a tile is whole if its ends are there. */
+    int is_whole = picked[i] % FOUR == 0 && i + in_tile <= products->picked_count
+                   && picked[i + in_tile - 1] == picked[i] + in_tile - 1;
+    return is_whole ? in_tile : 1;
+}
+
+/* Two panels at a time share the loads of the codes; if there are few rows, one at a time is one stream. */
+static void multiply(const sslm_products *products, int32_t first, int32_t last)
+{
+    const sslm_rows *codes = &products->job->source;
+    const sslm_matrix *matrix = &products->job->op->matrix;
+    panel_run run = {.size_bytes = panel_size_bytes(matrix), .groups = (matrix->in_features + 3) / 4};
+    int32_t at_once = products->picked_count <= FOUR ? 1 : 2;
+    for (int32_t panel = first; panel < last; panel += at_once) {
+        if (last - panel < at_once) at_once = 1;
+        run.start = (const int8_t *)matrix->panels + (size_t)panel * run.size_bytes;
+        int32_t index = 0;
+        for (int32_t i = 0, rows; i < products->picked_count; i += rows, index++) {
+            strip_sums sums;
+            rows = strip_rows(products, i);
+            int32_t row = products->picked[i], in_tile = tile_rows(codes, row / FOUR);
+            const int32_t *x = tile_start(codes, row / FOUR) + row % FOUR;
+            if (at_once == 2) dot_two(&run, index, x, in_tile, rows, sums);
+            else if (index == 0) dot_one(&run, x, in_tile, rows, 1, sums);
+            else dot_one(&run, x, in_tile, rows, 0, sums);
+            for (int32_t p = 0; p < at_once; p++)
+                products->finish(products, panel + p, i, rows, sums[p][0][0], sums[p][1][0]);
         }
     }
 }

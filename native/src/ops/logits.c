@@ -1,23 +1,32 @@
 /* logits: docs/arithmetic.md 3.10. */
-#include "matrices.h"
 #include "ops.h"
+#include "matrices.h"
+
+static void finish_logits(const sslm_products *products, int32_t panel, int32_t first, int32_t count,
+                          const int32_t *high, const int32_t *low)
+{
+    const sslm_job *job = products->job;
+    int32_t first_row = panel * SSLM_PANEL_ROWS;
+    int32_t rest = job->op->last_row - first_row;
+    int32_t logit_count = rest < SSLM_PANEL_ROWS ? rest : SSLM_PANEL_ROWS;
+    const int32_t *mantissas = job->op->matrix.mantissas + first_row;
+    for (int32_t i = 0; i < count; i++, high += SSLM_PANEL_ROWS, low += SSLM_PANEL_ROWS) {
+        const sslm_row *place = &job->rows[products->picked[first + i]];
+        size_t logits_row = (size_t)(place->index - place->span->first_logits_row);
+        int64_t *out = place->span->logits + logits_row * (size_t)job->program->vocab_size + first_row;
+        for (int32_t n = 0; n < logit_count; n++) out[n] = (256 * (int64_t)high[n] + low[n]) * mantissas[n];
+    }
+}
 
 void TIERED(sslm_logits)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {
-    const sslm_op *op = job->op;
-    const sslm_matrix *matrix = &op->matrix;
-    int32_t first_panel = op->first_row / SSLM_PANEL_ROWS;
-    for (int32_t panel = first_panel + first; panel < first_panel + last; panel++) {
-        dot_panel_of(matrix, panel, &job->source, job->picked, job->picked_count, thread->tile_sums);
-        int32_t first_row = panel * SSLM_PANEL_ROWS;
-        int32_t rest = op->last_row - first_row;
-        int32_t count = rest < SSLM_PANEL_ROWS ? rest : SSLM_PANEL_ROWS;
-        for (int32_t i = 0; i < job->picked_count; i++) {
-            const sslm_row *place = &job->rows[job->picked[i]];
-            size_t logits_row = (size_t)(place->index - place->span->first_logits_row);
-            int64_t *out = place->span->logits + logits_row * (size_t)job->program->vocab_size + first_row;
-            const int64_t *sums = thread->tile_sums + SSLM_PANEL_ROWS * (size_t)i;
-            for (int32_t n = 0; n < count; n++) out[n] = sums[n] * matrix->mantissas[first_row + n];
-        }
-    }
+    sslm_products products = {
+        .job = job,
+        .picked = job->picked,
+        .picked_count = job->picked_count,
+        .finish = finish_logits,
+        .thread = thread,
+    };
+    int32_t first_panel = job->op->first_row / SSLM_PANEL_ROWS;
+    multiply_matrix(&products, first_panel + first, first_panel + last);
 }

@@ -4,9 +4,10 @@
 
 The library of the installed package if none is named; a stripped one will do. Its code is taken
 apart (with objdump of binutils for x86-64, llvm-objdump for AArch64) and walked. What exported
-functions reach by calls must be code for the baseline CPU. A tier's kernels are reached through its
-table alone, so constant data must hold one table for each tier, each must reach nothing beyond its
-tier, and each must reach the instruction that its tier is named for. A function that the linker
+functions reach, by calls or by taking an address, must be code for the baseline CPU. A tier's
+kernels are reached through its table alone, so constant data must hold one table for each tier,
+each must reach nothing beyond its tier, and each must reach the instruction that its tier is named
+for. A function that the linker
 took from one tier's objects for all would be that tier's code in another's reach. Exit 1 if
 anything is wrong.
 """
@@ -97,15 +98,22 @@ def reach(code: Code, roots: Iterable[int]) -> set[int]:
     return reached
 
 
+def reach_all(code: Code, roots: Iterable[int]) -> set[int]:
+    """Return what *roots* come to by calls, or by taking addresses on the way."""
+    reached, waiting = set[int](), set(roots)
+    while waiting:
+        reached |= reach(code, waiting)
+        taken = {address for start in reached for address in code.functions[start].addresses}
+        waiting = taken - reached
+    return reached
+
+
 def check(code: Code, name: str) -> Report:
     """Return the parts of a library's code, each held to what it may use."""
     parts, problems = [], []
     baseline = reach(code, code.exported)
     chosen = {taken for start in baseline for taken in code.functions[start].addresses}
-    waiting, by_address = set(chosen), set[int]()
-    while waiting:
-        by_address |= reach(code, waiting)
-        waiting = {t for s in by_address for t in code.functions[s].addresses} - by_address
+    by_address = reach_all(code, chosen)
     hashing = {start for start in by_address if code.functions[start].extensions["sha"]}
     reading = {start for start in by_address if code.functions[start].extensions["avx512"]}
     others = baseline | by_address - hashing - reading
@@ -141,7 +149,7 @@ def _check_tables(code: Code) -> tuple[list[tuple[str, set[int]]], list[str]]:
         return [], [f"{len(code.pointers)} pointers are no tables of {OP_COUNT} kernels"]
     found: list[tuple[str, set[int]]] = []
     for start in range(0, len(code.pointers), OP_COUNT):
-        functions = reach(code, code.pointers[start : start + OP_COUNT])
+        functions = reach_all(code, code.pointers[start : start + OP_COUNT])
         used = {e for address in functions for e in code.functions[address].extensions}
         fitting = [tier for tier, allowed in TIERS[code.cpu].items() if used <= allowed]
         found.append((fitting[0] if fitting else f"table {len(found)}", functions))

@@ -149,6 +149,15 @@ def test_a_tier_with_anothers_instructions_is_found() -> None:
     )
 
 
+def test_what_a_tier_takes_the_address_of_is_the_tiers() -> None:
+    code = _code({}, {"dotprod": 4})
+    code.functions[3] = Function("handed on", size=1, extensions=Counter({"dotprod": 1}))
+    code.functions[2].addresses.add(3)
+    assert check(code, "").problems == ()
+    code.functions[1].addresses.add(3)
+    assert "2 tables have the instructions of neon, expected one" in check(code, "").problems
+
+
 def test_pointers_that_are_no_tables_are_found() -> None:
     assert "are no tables" in check(_code({}, {"dotprod": 4}, pointers=11), "").problems[0]
 

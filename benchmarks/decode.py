@@ -1,72 +1,144 @@
 """Decode speed as a share of how fast this machine reads the weights at all.
 
-    python -m benchmarks.decode MODEL.sslm [--threads 1] [--tier auto] [--rounds 7] [--json]
+    python -m benchmarks.decode [MODEL.sslm] [--large-layers 20] [--threads 1] [--tier auto]
+        [--rounds 30] [--json]
 
-Decode and a plain read of the artifact (NumPy's exclusive or over all of its 64-bit words) are
-timed in turns, and medians compared: machines differ and neighbours come and go, the ratio stays.
-The read is on one thread; compare it with a decode on one.
+Of a model in memory that is larger than the caches (``--large-layers 0``: none) it measures which
+share of the read ceiling decode reaches; of a file also what four sequences gain that are decoded
+together, and what 2,000 tokens of context cost beside the bytes that they add. What is compared is
+timed in turns, and the medians of the quotients are shown: machines differ and neighbours come and
+go, the ratio stays. The ceiling is one thread that reads the same memory and does nothing else.
 """
 
 import argparse
 import json
 import statistics
-import time
 from pathlib import Path
 
-import numpy as np
+from benchmarks.decode_steps import Steps
+from benchmarks.large_model import CONTEXT_TOKENS, large_model
+from sslm.artifact import Artifact, read_artifact
+from sslm.bench.traffic import Traffic
+from sslm.engine.runner import build_program
+from sslm.memory import huge_page_bytes
+from sslm.native_library import read_through
 
-from sslm.engine.model import Model
+BATCH = 4
+DEPTH = 2000
+PREFILL_TOKENS = 512
+PREFILL_ROUNDS = 3
+Facts = dict[str, object]
 
-PROMPT = "The lighthouse keeper counted the boats and"
-LONG_PROMPT = (PROMPT + " then ") * 16
-STEPS = 32
 
-
-def measure(path: Path, *, threads: int, tier: str, rounds: int) -> dict[str, object]:
-    """Return medians in milliseconds and their ratio."""
-    decode_ms, read_ms, prefill_ms = [], [], []
-    with Model(path, threads=threads, tier=tier, context_tokens=256) as model:
-        words = np.fromfile(path, dtype=np.uint64, count=path.stat().st_size // 8)
-        for _ in range(rounds):
-            started = time.perf_counter()
-            np.bitwise_xor.reduce(words)
-            read_ms.append((time.perf_counter() - started) * 1e3)
-            prefill_ms.append(model.generate(LONG_PROMPT, max_tokens=1).usage.prefill_ms)
-            usage = model.generate(PROMPT, max_tokens=STEPS).usage
-            decode_ms.append(usage.decode_ms / (usage.completion_tokens - 1))
-        prompt_tokens = len(model.tokenizer.encode(LONG_PROMPT))
-        facts: dict[str, object] = {
-            "tier": model.tier,
-            "threads": threads,
-            "artifact_bytes": words.nbytes,
-        }
-    decode, read = statistics.median(decode_ms), statistics.median(read_ms)
-    return facts | {
-        "decode_ms": round(decode, 3),
-        "decode_tokens_per_s": round(1e3 / decode, 1),
-        "read_ms": round(read, 3),
-        "read_over_decode": round(read / decode, 2),
-        "prefill_tokens_per_s": round(1e3 * prompt_tokens / statistics.median(prefill_ms), 1),
+def large_facts(layer_count: int, *, threads: int, tier: str, rounds: int) -> Facts:
+    """Compare decode of a large model with reading its weights."""
+    model = large_model(layer_count)
+    read_bytes = Traffic(model.program, model.tensors).weight_bytes
+    huge_bytes = huge_page_bytes(model.matrices)
+    with Steps(
+        model.program, model.tensors, tier=tier, threads=threads, context_tokens=CONTEXT_TOKENS
+    ) as steps:
+        sequence = steps.sequence(0)
+        steps.step([sequence])
+        samples = [
+            (steps.timed(lambda: read_through(model.matrices)), steps.step([sequence]))
+            for _ in range(rounds)
+        ]
+        tier = steps.tier
+    shares = [
+        read_ns * read_bytes / model.matrices.nbytes / step_ns for read_ns, step_ns in samples
+    ]
+    return {
+        "large_tier": tier,
+        "large_weight_bytes": read_bytes,
+        "large_huge_page_bytes": huge_bytes,
+        "large_read_gb_per_s": _speed(model.matrices.nbytes, [read for read, _ in samples]),
+        "large_decode_gb_per_s": _speed(read_bytes, [step for _, step in samples]),
+        "large_decode_over_ceiling_ratio": round(statistics.median(shares), 3),
     }
+
+
+def model_facts(artifact: Artifact, *, threads: int, tier: str, rounds: int) -> Facts:
+    """Measure decode of a file's model: alone, four together, and after much context."""
+    program = build_program(artifact)
+    traffic = Traffic(program, artifact.tensors)
+    depth = min(DEPTH, program.max_position_embeddings - 1)
+    prefill_tokens = min(PREFILL_TOKENS, depth)
+    samples = []
+    with Steps(
+        program, artifact.tensors, tier=tier, threads=threads, context_tokens=depth + 1
+    ) as steps:
+        one, long = steps.sequence(0), steps.sequence(depth)
+        batch = [steps.sequence(0) for _ in range(BATCH)]
+        for _ in range(rounds):
+            samples.append(
+                (
+                    steps.timed(lambda: read_through(artifact.file.view)),
+                    steps.step([one]),
+                    steps.step(batch),
+                    steps.step([long]),
+                )
+            )
+        prefill_ns = [_prefill(steps, prefill_tokens) for _ in range(min(rounds, PREFILL_ROUNDS))]
+        tier = steps.tier
+    bytes_ratio = 1 + traffic.state_bytes(depth, 1) / traffic.weight_bytes
+    context_ratio = statistics.median(long / one for _, one, _, long in samples)
+    step_ms = statistics.median(step for _, step, _, _ in samples) / 1e6
+    shares = [
+        read * traffic.weight_bytes / artifact.file_size_bytes / step for read, step, *_ in samples
+    ]
+    return {
+        "tier": tier,
+        "weight_bytes": traffic.weight_bytes,
+        "huge_page_bytes": artifact.huge_page_bytes(),
+        "read_gb_per_s": _speed(artifact.file_size_bytes, [read for read, *_ in samples]),
+        "decode_ms": round(step_ms, 3),
+        "decode_tokens_per_s": round(1e3 / step_ms, 1),
+        "decode_over_ceiling_ratio": round(statistics.median(shares), 3),
+        "batch": BATCH,
+        "batch_over_one_ratio": round(
+            statistics.median(BATCH * one / four for _, one, four, _ in samples), 3
+        ),
+        "context_tokens": depth,
+        "context_over_none_ratio": round(context_ratio, 3),
+        "context_bytes_ratio": round(bytes_ratio, 3),
+        "context_time_over_bytes_ratio": round(context_ratio / bytes_ratio, 3),
+        "prefill_tokens": prefill_tokens,
+        "prefill_tokens_per_s": round(1e9 * prefill_tokens / min(prefill_ns), 1),
+    }
+
+
+def _prefill(steps: Steps, count: int) -> int:
+    with steps.sequence(0, room=count) as sequence:
+        return steps.take_in(sequence, count)
+
+
+def _speed(size_bytes: int, elapsed_ns: list[int]) -> float:
+    return round(size_bytes / statistics.median(elapsed_ns), 2)
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", type=Path, nargs="?")
+    parser.add_argument("--large-layers", type=int, default=20, help="61 MB each; 0 for none")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tier", default="auto")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    facts = measure(
-        arguments.model, threads=arguments.threads, tier=arguments.tier, rounds=arguments.rounds
-    )
+    options = {name: getattr(arguments, name) for name in ("threads", "tier", "rounds")}
+    facts: Facts = {"threads": arguments.threads}
+    if arguments.model is not None:
+        with read_artifact(arguments.model) as artifact:
+            facts |= model_facts(artifact, **options)
+    if arguments.large_layers:
+        facts |= large_facts(arguments.large_layers, **options)
     if arguments.json:
         print(json.dumps(facts))
         return
     for name, value in facts.items():
-        print(f"{name:>22}  {value}")
+        print(f"{name:>34}  {value}")
 
 
 if __name__ == "__main__":

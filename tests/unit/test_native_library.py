@@ -148,9 +148,7 @@ def test_another_interface_is_refused(elsewhere: Path) -> None:
     for path in folder.glob("_native.*"):
         (elsewhere / path.name).write_bytes(path.read_bytes())
     header = elsewhere / "_native.h"
-    header.write_text(
-        re.sub(r"(#define SSLM_NATIVE_ABI) \d+", r"\1 999", header.read_text())
-    )
+    header.write_text(re.sub(r"(#define SSLM_NATIVE_ABI) \d+", r"\1 999", header.read_text()))
     with pytest.raises(NativeLibraryAbiError, match="expected 999"):
         load_library()
 

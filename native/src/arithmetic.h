@@ -48,18 +48,17 @@ static inline int32_t bit_length(uint64_t x)
     return x == 0 ? 0 : 64 - __builtin_clzll(x);
 }
 
+/* floor(sqrt(x)) for x from 2^62. Each line is a step of Newton's method towards R = sqrt(x >> 56), (x >> 48),
+ * (x >> 32) and x, from A = root · 2^b, which is less than 2^b away from R. The mean of A and R² / A is above R by
+ * (A - R)² / 2A < 1, as root is at least 2^(b - 1); so its floor, the next root, is right or 1 too large. */
 static inline uint64_t isqrt(uint64_t x)
 {
-    uint64_t root = 0;
-    for (uint64_t bit = UINT64_C(1) << 62; bit != 0; bit >>= 2) {
-        if (x >= root + bit) {
-            x -= root + bit;
-            root = (root >> 1) + bit;
-        } else {
-            root >>= 1;
-        }
-    }
-    return root;
+    uint32_t root = 1 + (uint32_t)(x >> 62);
+    root = (root << 1) + (uint32_t)(x >> 59) / root;
+    root = (root << 3) + (uint32_t)(x >> 53) / root;
+    root = (root << 7) + (uint32_t)(x >> 41) / root;
+    uint64_t last = ((uint64_t)root << 15) + (x >> 17) / root;
+    return last - (last > UINT32_MAX || last * last > x);
 }
 
 /* The exponent of a row whose largest absolute value is below 2^62. */
@@ -75,14 +74,27 @@ static inline uint32_t abs32(int32_t x)
     return x < 0 ? 0u - (uint32_t)x : (uint32_t)x;
 }
 
-static inline int32_t block_exponent_int32(const int32_t *row, int32_t count)
+static inline uint32_t largest_size(const int32_t *row, int32_t count)
 {
     uint32_t largest = 0;
     for (int32_t i = 0; i < count; i++) {
         uint32_t size = abs32(row[i]);
         largest = size > largest ? size : largest;
     }
-    return block_exponent(largest);
+    return largest;
+}
+
+static inline int32_t block_exponent_int32(const int32_t *row, int32_t count)
+{
+    return block_exponent(largest_size(row, count));
+}
+
+/* rshift_round(x, exponent) for a code of an int32 row, in 32 bits: what is rounded is the last bit that was shifted
+ * out. */
+static inline int32_t code_of(int32_t x, int32_t exponent)
+{
+    int32_t half = (1 << exponent) >> 1;
+    return (x >> exponent) + ((x & half) != 0);
 }
 
 /* From here on pow2neg is 0. */

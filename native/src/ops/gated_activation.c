@@ -2,6 +2,7 @@
 #include "arithmetic.h"
 #include "matrices.h"
 #include "ops.h"
+#include "rows.h"
 
 /* SiLU of a gate whose a has shift fewer fraction bits; shift is -16 … 24. */
 static int32_t activate(const int32_t *nodes, int32_t gate, int32_t shift)
@@ -31,16 +32,20 @@ static __attribute__((noinline)) uint64_t activate_row(const int32_t *restrict n
 
 void TIERED(sslm_gated_activation)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {
+    const int32_t *nodes = job->program->sigmoid_nodes;
     int32_t width = job->source.width, shift = job->op->gate_bits - 16;
-    const int32_t *activated = thread->values;
+    int32_t *activated = thread->values;
     int16_t *codes = thread->codes;
     for (int32_t row = first; row < last; row++) {
         const int32_t *gate = int32_row(&job->source, row), *up = int32_row(&job->other, row);
-        uint64_t largest = activate_row(job->program->sigmoid_nodes, gate, up, thread->values, width, shift);
-        int32_t exponent = block_exponent(largest);
+        uint64_t largest = 0;
+        int32_t done = 0;
+        if (shift >= 0) done = TIERED(sslm_activate_lanes)(nodes, gate, up, width, shift, activated, &largest);
+        uint64_t rest = activate_row(nodes, gate + done, up + done, activated + done, width - done, shift);
+        int32_t exponent = block_exponent(rest > largest ? rest : largest);
         int64_t half = (INT64_C(1) << exponent) >> 1;
         job->out.code_rows[row].exponent = exponent;
-        for (int32_t i = 0; i < width; i++)
+        for (int32_t i = TIERED(sslm_multiply_lanes)(activated, up, width, exponent, codes); i < width; i++)
             codes[i] = (int16_t)(((int64_t)activated[i] * up[i] + half) >> exponent);
         keep_codes(&job->out, row, codes);
     }

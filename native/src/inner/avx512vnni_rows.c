@@ -1,0 +1,2 @@
+/* The inner loops of rows with AVX-512. */
+#include "rows_512.h"

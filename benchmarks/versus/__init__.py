@@ -1,0 +1,1 @@
+"""Engines measured side by side: the parts of ``benchmarks/versus_llama_cpp.py``."""

@@ -12,15 +12,37 @@
 #ifndef SSLM_PRODUCTS_INT4_H
 #define SSLM_PRODUCTS_INT4_H
 
-#include "inner.h"
+#include "products.h"
 
-/* Store the codes of a row, after sslm_store_codes has, where sslm_dot_panel_int4 of the same tier finds them:
+/* Store the codes of a row, after sslm_store_codes has, where sslm_multiply_int4 of the same tier finds them:
  * rows->int4_base is not NULL. */
 void TIERED(sslm_store_codes_int4)(const sslm_rows *rows, int32_t row, const int16_t *codes);
 
-/* Write the exact sums of count rows of codes with the 16 rows of a panel, group scales included:
- * sums[i][panel row] for the row of codes picked[i]. */
-void TIERED(sslm_dot_panel_int4)(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                                 int64_t *sums);
+/* Finish the exact sums, group scales included, of all picked rows with panels first … last - 1 of the job's
+ * matrix. */
+void TIERED(sslm_multiply_int4)(const sslm_products *products, int32_t first, int32_t last);
+
+/* Write the sums of a panel's 16 rows with rows of codes, as sslm_finish takes them. If this is the panel's first
+ * use, it comes from memory. */
+typedef void (*int4_dot)(const uint8_t *panel, int32_t is_first, const sslm_rows *codes, const int32_t *picked,
+                         int32_t row_count, int32_t *high, int32_t *low);
+
+/* What sslm_multiply_int4 does, with a function for up to rows_at_once rows, which is a constant of at most
+ * SSLM_TILE_ROWS. */
+ALWAYS_INLINE void multiply_with(int4_dot dot, const int32_t rows_at_once, const sslm_products *products,
+                                 int32_t first, int32_t last)
+{
+    const sslm_matrix *matrix = &products->job->op->matrix;
+    size_t size_bytes = panel_size_bytes(matrix);
+    const uint8_t *weights = matrix->panels + (size_t)first * size_bytes;
+    for (int32_t panel = first; panel < last; panel++, weights += size_bytes) {
+        for (int32_t i = 0, rows; i < products->picked_count; i += rows) {
+            int32_t high[SSLM_TILE_ROWS * SSLM_PANEL_ROWS], low[SSLM_TILE_ROWS * SSLM_PANEL_ROWS];
+            rows = products->picked_count - i < rows_at_once ? products->picked_count - i : rows_at_once;
+            dot(weights, i == 0, &products->job->source, products->picked + i, rows, high, low);
+            products->finish(products, panel, i, rows, high, low);
+        }
+    }
+}
 
 #endif

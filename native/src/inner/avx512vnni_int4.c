@@ -6,8 +6,7 @@ void sslm_store_codes_int4_avx512vnni(const sslm_rows *rows, int32_t row, const 
     store_codes_int4(rows, row, codes);
 }
 
-void sslm_dot_panel_int4_avx512vnni(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                                    int64_t *sums)
+void sslm_multiply_int4_avx512vnni(const sslm_products *products, int32_t first, int32_t last)
 {
-    dot_panel_int4(panel, codes, picked, count, sums);
+    multiply_with(dot_int4, INT4_ROWS, products, first, last);
 }

@@ -10,9 +10,8 @@
 #define SSLM_INT4_256_H
 
 #include "products_int4.h"
+#include "stream.h"
 #include "vectors_256.h"
-
-#define PREFETCH_BYTES 8192
 
 /* A row of codes has for each group of 32 columns a record: what the sums of its high and of its low bytes
  * start at, then for each four columns their four high bytes and their four low bytes. */
@@ -44,10 +43,11 @@ void TIERED(sslm_store_codes_int4)(const sslm_rows *rows, int32_t row, const int
     }
 }
 
-/* Half a panel, or the whole of it, against rows of codes. row_count, first_half and last_half are constants
- * where this is inlined. */
-ALWAYS_INLINE void dot_rows(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, const int row_count,
-                            const int first_half, const int last_half, int64_t *sums)
+/* Half a panel, or the whole of it, against rows of codes; if this is the panel's first use, it comes from memory.
+ * row_count, first_half and last_half are constants where this is inlined. */
+ALWAYS_INLINE void dot_rows(const uint8_t *panel, int32_t is_first, const sslm_rows *codes, const int32_t *picked,
+                            const int row_count, const int first_half, const int last_half, int32_t *high_out,
+                            int32_t *low_out)
 {
     const int32_t *x[TILE_ROWS];
     __m256i high[TILE_ROWS][2], low[TILE_ROWS][2];
@@ -59,9 +59,8 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, const sslm_rows *codes, const 
         x[i] = row_records(codes, picked[i]);
         for (int half = first_half; half < last_half; half++) high[i][half] = low[i][half] = _mm256_setzero_si256();
     }
-    if (first_half == 0)
-        for (const uint8_t *line = panel; line < words; line += 64)
-            _mm_prefetch((const char *)line + PREFETCH_BYTES, _MM_HINT_T0);
+    if (is_first)
+        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line);
     for (int32_t group = 0; group < groups; group++, panel += 16, words += 256) {
         __m256i group_high[TILE_ROWS][2], group_low[TILE_ROWS][2];
 #pragma GCC unroll 4
@@ -75,8 +74,7 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, const sslm_rows *codes, const 
         }
 #pragma GCC unroll 4
         for (int word = 0; word < 4; word++) {
-            /* The hardware's own prefetching stops at each page of memory. */
-            if (first_half == 0) _mm_prefetch((const char *)words + 64 * word + PREFETCH_BYTES, _MM_HINT_T0);
+            if (is_first) keep_streaming(words + 64 * word);
 #pragma GCC unroll 2
             for (int half = first_half; half < last_half; half++) {
                 __m256i both = load(words + 64 * word + 32 * half);
@@ -106,20 +104,30 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, const sslm_rows *codes, const 
         for (int i = 0; i < row_count; i++) x[i] += RECORD_INTS - 2;
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < row_count; i++)
+    for (int i = 0; i < row_count; i++) {
 #pragma GCC unroll 2
-        for (int half = first_half; half < last_half; half++)
-            store_halves(high[i][half], low[i][half], 8, sums + 16 * i + 8 * half);
+        for (int half = first_half; half < last_half; half++) {
+            _mm256_storeu_si256((__m256i *)(void *)(high_out + 16 * i + 8 * half), high[i][half]);
+            _mm256_storeu_si256((__m256i *)(void *)(low_out + 16 * i + 8 * half), low[i][half]);
+        }
+    }
 }
 
-void TIERED(sslm_dot_panel_int4)(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                                 int64_t *sums)
+static void dot_int4(const uint8_t *panel, int32_t is_first, const sslm_rows *codes, const int32_t *picked,
+                     int32_t row_count, int32_t *high, int32_t *low)
 {
-    for (; count >= TILE_ROWS; count -= TILE_ROWS, picked += TILE_ROWS, sums += 16 * TILE_ROWS) {
-        dot_rows(panel, codes, picked, TILE_ROWS, 0, 1, sums);
-        dot_rows(panel, codes, picked, TILE_ROWS, 1, 2, sums);
+    if (row_count == TILE_ROWS) {
+        dot_rows(panel, is_first, codes, picked, TILE_ROWS, 0, 1, high, low);
+        dot_rows(panel, 0, codes, picked, TILE_ROWS, 1, 2, high, low);
+        return;
     }
-    for (; count > 0; count--, picked++, sums += 16) dot_rows(panel, codes, picked, 1, 0, 2, sums);
+    for (int32_t i = 0; i < row_count; i++)
+        dot_rows(panel, is_first && i == 0, codes, picked + i, 1, 0, 2, high + 16 * i, low + 16 * i);
+}
+
+void TIERED(sslm_multiply_int4)(const sslm_products *products, int32_t first, int32_t last)
+{
+    multiply_with(dot_int4, TILE_ROWS, products, first, last);
 }
 
 #endif

@@ -5,12 +5,10 @@
 #include <immintrin.h>
 
 #include "products_int4.h"
-#include "vectors_512.h"
-
-#define PREFETCH_BYTES 8192
+#include "stream.h"
 
 /* Rows of codes that share a panel's nibbles: 16 accumulators. */
-#define TILE_ROWS 4
+#define INT4_ROWS 4
 
 /* A row of codes has for each group of 32 columns a record: what the sums of its high and of its low bytes
  * start at, then for each four columns their four high bytes and their four low bytes. */
@@ -48,12 +46,13 @@ static void store_codes_int4(const sslm_rows *rows, int32_t row, const int16_t *
 #define ADD_SCALED(sums, group_sums, scales) \
     __asm__("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(group_sums), "v"(scales))
 
-/* A panel against `row_count` rows of codes, a constant where this is inlined. */
-ALWAYS_INLINE void dot_int4_rows(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked,
-                                 const int row_count, int64_t *sums)
+/* A panel, which comes from memory if this is its first use, against `row_count` rows of codes, a constant where
+ * this is inlined. */
+ALWAYS_INLINE void dot_int4_rows(const uint8_t *panel, int32_t is_first, const sslm_rows *codes, const int32_t *picked,
+                                 const int row_count, int32_t *high_out, int32_t *low_out)
 {
-    const int32_t *x[TILE_ROWS];
-    __m512i high[TILE_ROWS], low[TILE_ROWS];
+    const int32_t *x[INT4_ROWS];
+    __m512i high[INT4_ROWS], low[INT4_ROWS];
     int32_t groups = int4_groups(codes->width);
     const uint8_t *words = panel + int4_scales_size_bytes(codes->width);
     const __m512i nibble = _mm512_set1_epi8(15);
@@ -62,10 +61,10 @@ ALWAYS_INLINE void dot_int4_rows(const uint8_t *panel, const sslm_rows *codes, c
         x[i] = row_records(codes, picked[i]);
         high[i] = low[i] = _mm512_setzero_si512();
     }
-    for (const uint8_t *line = panel; line < words; line += 64)
-        _mm_prefetch((const char *)line + PREFETCH_BYTES, _MM_HINT_T0);
+    if (is_first)
+        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line);
     for (int32_t group = 0; group < groups; group++, panel += 16, words += 256) {
-        __m512i group_high[TILE_ROWS], group_low[TILE_ROWS];
+        __m512i group_high[INT4_ROWS], group_low[INT4_ROWS];
         size_t at = RECORD_INTS * (size_t)group;
 #pragma GCC unroll 4
         for (int i = 0; i < row_count; i++) {
@@ -75,8 +74,7 @@ ALWAYS_INLINE void dot_int4_rows(const uint8_t *panel, const sslm_rows *codes, c
 #pragma GCC unroll 4
         for (int word = 0; word < 4; word++) {
             __m512i both = _mm512_loadu_si512(words + 64 * word);
-            /* The hardware's own prefetching stops at each page of memory. */
-            _mm_prefetch((const char *)words + 64 * word + PREFETCH_BYTES, _MM_HINT_T0);
+            if (is_first) keep_streaming(words + 64 * word);
             __m512i first = _mm512_and_si512(both, nibble);
             __m512i second = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
 #pragma GCC unroll 4
@@ -96,18 +94,20 @@ ALWAYS_INLINE void dot_int4_rows(const uint8_t *panel, const sslm_rows *codes, c
         }
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < row_count; i++) store_planes(high[i], low[i], 8, 0xffff, sums + 16 * i);
+    for (int i = 0; i < row_count; i++) {
+        _mm512_storeu_si512(high_out + 16 * i, high[i]);
+        _mm512_storeu_si512(low_out + 16 * i, low[i]);
+    }
 }
 
-static void dot_panel_int4(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                           int64_t *sums)
+static void dot_int4(const uint8_t *panel, int32_t is_first, const sslm_rows *codes, const int32_t *picked,
+                     int32_t row_count, int32_t *high, int32_t *low)
 {
-    for (; count >= 4; count -= 4, picked += 4, sums += 64) dot_int4_rows(panel, codes, picked, 4, sums);
-    switch (count) {
-    case 3: dot_int4_rows(panel, codes, picked, 3, sums); break;
-    case 2: dot_int4_rows(panel, codes, picked, 2, sums); break;
-    case 1: dot_int4_rows(panel, codes, picked, 1, sums); break;
-    default: break;
+    switch (row_count) {
+    case 4: dot_int4_rows(panel, is_first, codes, picked, 4, high, low); break;
+    case 3: dot_int4_rows(panel, is_first, codes, picked, 3, high, low); break;
+    case 2: dot_int4_rows(panel, is_first, codes, picked, 2, high, low); break;
+    default: dot_int4_rows(panel, is_first, codes, picked, 1, high, low); break;
     }
 }
 

@@ -2,8 +2,7 @@
 #include <arm_neon.h>
 
 #include "products_int4.h"
-
-#define PREFETCH_BYTES 4096
+#include "stream.h"
 
 /* A row of codes has for each group of 32 columns a record: what the sums of its high and of its low bytes
  * start at, as 32 bits each, then for each four columns their four high bytes and their four low bytes. */
@@ -33,10 +32,11 @@ void sslm_store_codes_int4_neon(const sslm_rows *rows, int32_t row, const int16_
     }
 }
 
-/* Quarters of a panel, four rows each, against one or two rows of codes; row_count, first and last are constants
- * where this is inlined. With four quarters and rows together there are 16 accumulators, of 32 registers. */
-ALWAYS_INLINE void dot_rows(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, const int row_count,
-                            const int first, const int last, int64_t *sums)
+/* Quarters of a panel, four rows each, against one or two rows of codes; if this is the panel's first use, it comes
+ * from memory. row_count, first and last are constants where this is inlined: four quarters of one row, or two of
+ * two, have 16 accumulators, of 32 registers. */
+ALWAYS_INLINE void dot_rows(const uint8_t *panel, int32_t is_first, const sslm_rows *codes, const int32_t *picked,
+                            const int row_count, const int first, const int last, int32_t *high_out, int32_t *low_out)
 {
     const int8_t *x[2];
     int32x4_t high[2][4], low[2][4];
@@ -49,8 +49,8 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, const sslm_rows *codes, const 
 #pragma GCC unroll 4
         for (int j = first; j < last; j++) high[i][j] = low[i][j] = vdupq_n_s32(0);
     }
-    if (first == 0)
-        for (const uint8_t *line = panel; line < words; line += 64) __builtin_prefetch(line + PREFETCH_BYTES);
+    if (is_first)
+        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line);
     for (int32_t group = 0; group < groups; group++, panel += 16, words += 256) {
         int32x4_t group_high[2][4], group_low[2][4];
 #pragma GCC unroll 2
@@ -65,7 +65,7 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, const sslm_rows *codes, const 
         }
 #pragma GCC unroll 4
         for (int word = 0; word < 4; word++) {
-            if (first == 0) __builtin_prefetch(words + 64 * word + PREFETCH_BYTES);
+            if (is_first) keep_streaming(words + 64 * word);
             int8x16_t fours[2];
 #pragma GCC unroll 2
             for (int i = 0; i < row_count; i++) fours[i] = vld1q_s8(x[i] + 8 + 16 * word);
@@ -102,19 +102,23 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, const sslm_rows *codes, const 
     for (int i = 0; i < row_count; i++)
 #pragma GCC unroll 4
         for (int j = first; j < last; j++) {
-            int64_t *out = sums + 16 * i + 4 * j;
-            int32x4_t h = high[i][j], l = low[i][j];
-            vst1q_s64(out, vaddw_s32(vshll_n_s32(vget_low_s32(h), 8), vget_low_s32(l)));
-            vst1q_s64(out + 2, vaddw_high_s32(vshll_high_n_s32(h, 8), l));
+            vst1q_s32(high_out + 16 * i + 4 * j, high[i][j]);
+            vst1q_s32(low_out + 16 * i + 4 * j, low[i][j]);
         }
 }
 
-void sslm_dot_panel_int4_neon(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                              int64_t *sums)
+static void dot_int4(const uint8_t *panel, int32_t is_first, const sslm_rows *codes, const int32_t *picked,
+                     int32_t row_count, int32_t *high, int32_t *low)
 {
-    for (; count >= 2; count -= 2, picked += 2, sums += 32) {
-        dot_rows(panel, codes, picked, 2, 0, 2, sums);
-        dot_rows(panel, codes, picked, 2, 2, 4, sums);
+    if (row_count == 2) {
+        dot_rows(panel, is_first, codes, picked, 2, 0, 2, high, low);
+        dot_rows(panel, 0, codes, picked, 2, 2, 4, high, low);
+    } else {
+        dot_rows(panel, is_first, codes, picked, 1, 0, 4, high, low);
     }
-    if (count == 1) dot_rows(panel, codes, picked, 1, 0, 4, sums);
+}
+
+void sslm_multiply_int4_neon(const sslm_products *products, int32_t first, int32_t last)
+{
+    multiply_with(dot_int4, 2, products, first, last);
 }

@@ -24,18 +24,21 @@ static int32_t dot_group(const uint8_t *words, const int16_t *x)
     return sum;
 }
 
-void sslm_dot_panel_int4_scalar(const uint8_t *panel, const sslm_rows *codes, const int32_t *picked, int32_t count,
-                                int64_t *sums)
+static void dot_int4(const uint8_t *panel, int32_t is_first, const sslm_rows *codes, const int32_t *picked,
+                     int32_t row_count, int32_t *high, int32_t *low)
 {
-    int32_t groups = int4_groups(codes->width);
+    (void)is_first;
+    (void)row_count;
+    const int16_t *x = row_codes(codes, picked[0]);
     const uint8_t *words = panel + int4_scales_size_bytes(codes->width);
-    for (int32_t i = 0; i < count; i++) {
-        const int16_t *x = row_codes(codes, picked[i]);
-        int64_t *out = sums + 16 * (size_t)i;
-        for (int32_t n = 0; n < 16; n++) out[n] = 0;
-        for (int32_t group = 0; group < groups; group++)
-            for (int32_t n = 0; n < 16; n++)
-                out[n] += dot_group(words + 256 * (size_t)group + 4 * n, x + 32 * (size_t)group)
-                          * panel[16 * (size_t)group + (size_t)n];
-    }
+    int32_t groups = int4_groups(codes->width);
+    int64_t sums[SSLM_PANEL_ROWS] = {0};
+    for (int32_t group = 0; group < groups; group++, panel += 16, words += 256, x += SSLM_GROUP_COLUMNS)
+        for (int32_t n = 0; n < 16; n++) sums[n] += dot_group(words + 4 * n, x) * panel[n];
+    split_sums(sums, SSLM_PANEL_ROWS, high, low);
+}
+
+void sslm_multiply_int4_scalar(const sslm_products *products, int32_t first, int32_t last)
+{
+    multiply_with(dot_int4, 1, products, first, last);
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from sslm.errors.catalog import OfflineError, UnknownModelError
     from sslm.errors.engine import ModelHashMismatchError, NoChatTemplateError
+    from sslm.errors.native import ParallelForBrokenError
     from sslm.errors.program import BackendUnavailableError, TierUnavailableError
     from sslm.errors.runtime import (
         ContextLengthError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         TokenIdRangeError,
     )
     from sslm.errors.status import Status
+    from sslm.program.parallel_for import ParallelFor
     from sslm.text.message import Message
 
 __all__ = [
@@ -61,6 +63,8 @@ __all__ = [
     "ObjectClosedError",
     "OfflineError",
     "OptionRangeError",
+    "ParallelFor",
+    "ParallelForBrokenError",
     "ResourceError",
     "SslmError",
     "StateError",
@@ -86,6 +90,7 @@ _HOMES = {
     "Message": "sslm.text.message",
     "Model": "sslm.engine.model",
     "ModelSpec": "sslm.engine.spec",
+    "ParallelFor": "sslm.program.parallel_for",
     "Stream": "sslm.engine.stream",
     "StreamChunk": "sslm.engine.results",
     "Usage": "sslm.engine.results",

@@ -179,6 +179,9 @@ SPECIAL_TOKENS_SIZE_CHARS_MAX: Final = 1 << 18
 THREAD_COUNT_MAX: Final = 256
 """Threads of one plan; more than any machine here has physical cores."""
 
+TASK_COUNT_MAX: Final = 256
+"""Tasks of one loop that a parallel-for hook runs: scratch memory is set aside for each."""
+
 STOP_COUNT_MAX: Final = 16
 """Stop strings of one request; each is searched for in every piece of text."""
 

@@ -13,6 +13,7 @@ from sslm.engine.options import checked_path, require_bool, require_callback
 from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import CachedModelError
 from sslm.errors.engine import ModelHashMismatchError
+from sslm.program.parallel_for import ParallelFor
 
 
 def load(
@@ -22,6 +23,7 @@ def load(
     backend: str = "auto",
     tier: str = "auto",
     threads: int = 1,
+    parallel_for: ParallelFor | None = None,
     context_tokens: int | None = None,
     memory_bytes: int | None = None,
     download: bool = True,
@@ -38,6 +40,7 @@ def load(
         backend: ``auto`` (native), ``native`` or ``reference``.
         tier: A CPU tier by name, or ``auto`` for the best; a forced one is refused, never replaced.
         threads: 1 starts no thread.
+        parallel_for: What shares the work on threads of the host's own, or None.
         context_tokens: Most tokens of prompt and answer; None for the model's, at most 4,096.
         memory_bytes: Most bytes that weights, scratch and sequences take, or None for no bound.
         download: Whether a known model may be fetched; the environment may forbid it too.
@@ -69,6 +72,7 @@ def load(
             backend=backend,
             tier=tier,
             threads=threads,
+            parallel_for=parallel_for,
             context_tokens=context_tokens,
             memory_bytes=memory_bytes,
             mmap=mmap,
@@ -79,11 +83,16 @@ def load(
         if is_path(name_or_path):
             raise
         raise CachedModelError(str(name_or_path), str(path), str(error)) from error
+    _require_known(name_or_path, path, model)
+    return model
+
+
+def _require_known(name_or_path: str | os.PathLike[str], path: Path, model: Model) -> None:
+    """Close the model and raise if it has the name of a known one and is not that one."""
     known = None if is_path(name_or_path) else KNOWN_MODELS.get(str(name_or_path))
     if known is not None and known.model_id not in (None, model.model_id):
         model.close()
         raise CachedModelError(known.name, str(path), f"its model_id is {model.model_id}")
-    return model
 
 
 def _require_paths(name_or_path: object, cache_dir: object) -> None:

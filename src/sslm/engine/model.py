@@ -31,6 +31,8 @@ from sslm.errors.runtime import (
     ObjectClosedError,
     OptionRangeError,
 )
+from sslm.errors.showing import briefly
+from sslm.program.parallel_for import ParallelFor
 from sslm.runtime.sequence import SequenceOptions
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
@@ -49,6 +51,8 @@ class Model(AsyncRequests):
         backend: ``auto`` (native), ``native`` or ``reference``.
         tier: A CPU tier by name, or ``auto`` for the best; a forced one is refused, never replaced.
         threads: 1 starts no thread.
+        parallel_for: What shares the work on threads of the host's own, or None; not beside
+            *threads*, and no part of :attr:`spec`.
         context_tokens: Most tokens of prompt and answer; None for the model's, at most 4,096.
         memory_bytes: Most bytes that weights, scratch and sequences take, or None for no bound.
         mmap: Whether the file is mapped, and so must not change while the model is open, or copied
@@ -70,6 +74,7 @@ class Model(AsyncRequests):
         backend: str = "auto",
         tier: str = "auto",
         threads: int = 1,
+        parallel_for: ParallelFor | None = None,
         context_tokens: int | None = None,
         memory_bytes: int | None = None,
         mmap: bool = True,
@@ -79,8 +84,7 @@ class Model(AsyncRequests):
         require_name("tier", tier)
         require_bool("mmap", mmap)
         self._threads = checked_int("threads", threads, lowest=1, highest=limits.THREAD_COUNT_MAX)
-        if backend == "reference" and self._threads > 1:
-            raise OptionRangeError("threads", str(self._threads), "1: the reference has no more")
+        _check_sharing(backend, self._threads, parallel_for)
         if memory_bytes is not None:
             most = limits.MEMORY_BYTES_MAX
             memory_bytes = checked_int("memory_bytes", memory_bytes, lowest=1, highest=most)
@@ -97,7 +101,7 @@ class Model(AsyncRequests):
             self._context_tokens = context_of(self._artifact, context_tokens)
             self._runner = Runner(
                 self._artifact,
-                open_backend(backend, tier=tier, threads=self._threads),
+                open_backend(backend, tier=tier, threads=self._threads, parallel_for=parallel_for),
                 context_tokens=self._context_tokens,
                 memory_bytes=memory_bytes,
             )
@@ -293,3 +297,15 @@ class Model(AsyncRequests):
     def _require_open(self) -> None:
         if self._is_closed:
             raise ObjectClosedError("model")
+
+
+def _check_sharing(backend: str, threads: int, parallel_for: object) -> None:
+    """Raise OptionRangeError for what cannot share the work, or not beside another."""
+    if parallel_for is not None and not isinstance(parallel_for, ParallelFor):
+        raise OptionRangeError("parallel_for", briefly(parallel_for), "a ParallelFor or None")
+    if backend == "reference" and threads > 1:
+        raise OptionRangeError("threads", str(threads), "1: the reference has no more")
+    if backend == "reference" and parallel_for is not None:
+        raise OptionRangeError("parallel_for", "a hook", "None: the reference shares nothing")
+    if parallel_for is not None and threads > 1:
+        raise OptionRangeError("threads", str(threads), "1 beside parallel_for")

@@ -12,6 +12,7 @@ from sslm.errors.program import BackendUnavailableError
 from sslm.errors.runtime import ForkedProcessError, ObjectClosedError
 from sslm.model.llama import build_llama
 from sslm.model.tensor_shapes import check_tensors
+from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import CHUNK_ROWS_MAX, Backend, Plan
 from sslm.program.program import Program
 from sslm.runtime.cancellation import Cancellation
@@ -25,8 +26,10 @@ ALL_SEGMENTS = 1 << 30
 BACKENDS = ("reference", "native")
 
 
-def open_backend(backend: str, *, tier: str, threads: int) -> Backend:
-    """Open a backend by name; ``auto`` is the native one.
+def open_backend(
+    backend: str, *, tier: str, threads: int, parallel_for: ParallelFor | None = None
+) -> Backend:
+    """Open a backend by name; ``auto`` is the native one, which alone shares its work.
 
     Raises:
         BackendUnavailableError: If there is none of this name.
@@ -40,7 +43,7 @@ def open_backend(backend: str, *, tier: str, threads: int) -> Backend:
     if backend in ("auto", "native"):
         from sslm.backends.native import NativeBackend
 
-        return NativeBackend(tier, threads=threads)
+        return NativeBackend(tier, threads=threads, parallel_for=parallel_for)
     raise BackendUnavailableError(backend, ", ".join(("auto", *BACKENDS)))
 
 

@@ -1,6 +1,6 @@
 """What can go wrong between Python and the native library."""
 
-from sslm.errors.base import ResourceError, StateError
+from sslm.errors.base import ArgumentError, ResourceError, StateError
 from sslm.errors.status import Status
 
 
@@ -36,6 +36,50 @@ class RunCancelledError(StateError):
 
     status = Status.RUN_CANCELLED
     message = "the run was cancelled and has changed nothing; it may be run again"
+
+
+class ParallelForBrokenError(StateError):
+    """A parallel-for hook did not run every task of a loop exactly once.
+
+    No residual, fixed state or counter has changed: the same run may be tried again. *fault* is the
+    first that was seen: ``omitted``, ``repeated``, ``invented`` (there is no task of this index),
+    or ``abandoned`` (the hook returned while the task was running, which was waited for).
+    """
+
+    status = Status.PARALLEL_FOR_BROKEN
+    message = (
+        "the parallel-for hook has {fault} task {index} of {task_count}, in segment {segment}: it "
+        "must run each exactly once and then return; nothing has changed, and the call may be "
+        "tried again"
+    )
+    fault: str
+    index: int
+    task_count: int
+    segment: int
+
+
+class ParallelForStoppedError(StateError):
+    """A parallel-for hook in C returned another number than 0; nothing has changed."""
+
+    status = Status.PARALLEL_FOR_STOPPED
+    message = (
+        "the parallel-for hook gave up in segment {segment}: it returned another number than 0; "
+        "nothing has changed, and the call may be tried again"
+    )
+    segment: int
+
+
+class ParallelForRefusedError(ArgumentError):
+    """A parallel-for hook cannot be installed in a plan."""
+
+    status = Status.PARALLEL_FOR_REFUSED
+    message = (
+        "a parallel-for hook of {max_tasks} tasks cannot be installed: this plan was compiled for "
+        "at most {task_count_max}, and {threads} threads of its own"
+    )
+    max_tasks: int
+    task_count_max: int
+    threads: int
 
 
 class NativeLibraryMissingError(ResourceError):

@@ -58,6 +58,8 @@ class Span:
         selected: int32 [rows with logits], written by the select segment.
         trace: Where to write every segment's digests, or None.
         adapter_slot: Which adapter applies; 0 is none.
+        is_prefill: Whether the ids were given, and are not the one chosen before: work may be
+            shared in other parts, to the same bits.
     """
 
     memory: SequenceMemory
@@ -68,6 +70,7 @@ class Span:
     selected: memoryview | None = None
     trace: Trace | None = None
     adapter_slot: int = field(default=0)
+    is_prefill: bool = False
 
     @property
     def row_count(self) -> int:

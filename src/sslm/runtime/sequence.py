@@ -126,6 +126,7 @@ class Sequence:
         self.selected: int | None = None
         self.chunk: Chunk | None = None
         self._pending: deque[int] = deque()
+        self._is_decoding = False
         self._link = first_link(program.arithmetic_version, model_id)
         buffers = {
             name: memoryview(bytearray(size))
@@ -186,6 +187,7 @@ class Sequence:
         if needed > self.options.context_tokens:
             raise ContextLengthError(needed, self.options.context_tokens)
         if ids:
+            self._is_decoding = self.selected is not None and len(ids) == 1
             self._pending.extend(ids)
             self.selected = None
 
@@ -217,6 +219,7 @@ class Sequence:
             trace=Trace(segments=self._buffers["trace"][:trace_size])
             if self.options.is_traced
             else None,
+            is_prefill=not self._is_decoding,
         )
         self.chunk = Chunk(span=span, next_segment=0, stop_segment=self._stop_segment(span))
         return self.chunk

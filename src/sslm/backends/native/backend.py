@@ -5,6 +5,7 @@ from sslm.backends.native.plan import NativePlan, plan_size_bytes
 from sslm.errors.program import OpShapeError, TierUnavailableError
 from sslm.limits import CONTEXT_TOKENS_MAX, THREAD_COUNT_MAX
 from sslm.native_library import available_tiers, best_tier, load_library
+from sslm.program.parallel_for import ParallelFor
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
 
@@ -15,21 +16,27 @@ class NativeBackend:
     Args:
         tier: A name of :data:`sslm.native_library.TIERS`, or ``auto`` for the fastest.
         threads: Threads of each plan, the caller's included; with 1 none is started.
+        parallel_for: What shares the work instead of threads of the plan, or None.
 
     Raises:
         TierUnavailableError: If the tier is unknown, or this machine cannot run it.
-        OpShapeError: If the number of threads is out of range.
+        OpShapeError: If the number of threads is out of range, or not 1 beside a hook.
     """
 
-    def __init__(self, tier: str = "auto", threads: int = 1) -> None:
+    def __init__(
+        self, tier: str = "auto", threads: int = 1, parallel_for: ParallelFor | None = None
+    ) -> None:
         self._library = load_library()
         usable = available_tiers()
         if tier not in ("auto", *usable):
             raise TierUnavailableError(tier, "on this machine", ", ".join(usable))
         if not 1 <= threads <= THREAD_COUNT_MAX:
             raise OpShapeError("NativeBackend", "threads", str(threads), f"1 to {THREAD_COUNT_MAX}")
+        if parallel_for is not None and threads > 1:
+            raise OpShapeError("NativeBackend", "threads", str(threads), "1 beside a hook")
         self._tier = best_tier() if tier == "auto" else tier
         self._threads = threads
+        self._parallel_for = parallel_for
 
     @property
     def name(self) -> str:
@@ -58,7 +65,7 @@ class NativeBackend:
             ThreadStartError: If the system does not start its threads.
         """
         lowering = self._lower(program, tensors, row_count_max, context_tokens)
-        return NativePlan(self._library, program, lowering)
+        return NativePlan(self._library, program, lowering, self._parallel_for)
 
     def _lower(
         self, program: Program, tensors: Tensors, row_count_max: int, context_tokens: int
@@ -74,5 +81,6 @@ class NativeBackend:
             threads=self._threads,
             row_count_max=row_count_max,
             context_tokens=context_tokens,
+            task_count_max=self._parallel_for.max_tasks if self._parallel_for else 0,
         )
         return lowering

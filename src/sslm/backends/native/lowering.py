@@ -57,17 +57,27 @@ class Lowering:
         self._lower_segments(program)
         self._lower_constants(program)
 
-    def bind(self, *, tier: str, threads: int, row_count_max: int, context_tokens: int) -> None:
+    def bind(
+        self,
+        *,
+        tier: str,
+        threads: int,
+        row_count_max: int,
+        context_tokens: int,
+        task_count_max: int = 0,
+    ) -> None:
         """Say how the program is to be run.
 
         Args:
             tier: A name of ``TIERS``.
             threads: From 1.
+            task_count_max: Most tasks of a parallel-for hook that may be installed.
             row_count_max: Rows of one run, at least 1.
             context_tokens: Positions of a sequence, at least 1.
         """
         self.struct.tier = TIERS.index(tier)
         self.struct.thread_count = threads
+        self.struct.task_count_max = task_count_max
         self.struct.row_count_max = row_count_max
         self.struct.context_tokens = context_tokens
 

@@ -4,12 +4,16 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from sslm.backends.native.hook import FAULTS, Hook
 from sslm.backends.native.lowering import Lowering
 from sslm.backends.native.op_timings import OpTimings
 from sslm.backends.native.spans import SpanLowering
 from sslm.errors.base import SslmError
 from sslm.errors.native import (
     ForkedPlanError,
+    ParallelForBrokenError,
+    ParallelForRefusedError,
+    ParallelForStoppedError,
     PlanBusyError,
     PlanClosedError,
     PlanMemoryError,
@@ -19,6 +23,7 @@ from sslm.errors.native import (
 )
 from sslm.errors.program import OpShapeError, SegmentRangeError, TierUnavailableError
 from sslm.native_library import TIERS, NativeLibrary, available_tiers, borrow
+from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import Span
 from sslm.program.program import Program
 
@@ -37,15 +42,23 @@ class NativePlan:
         library: The loaded library.
         program: What the lowering was made from.
         lowering: The program's structs, bound to a tier, to threads and to sizes.
+        parallel_for: The hook to begin with, or None.
 
     Raises:
         PlanMemoryError: If there is no memory for it.
         PlanMemoryUnusableError: If the library refuses the memory.
         TierUnavailableError: If this machine does not run the lowering's tier.
         ThreadStartError: If the system does not start its threads.
+        ParallelForRefusedError: If the lowering has no room for the hook.
     """
 
-    def __init__(self, library: NativeLibrary, program: Program, lowering: Lowering) -> None:
+    def __init__(
+        self,
+        library: NativeLibrary,
+        program: Program,
+        lowering: Lowering,
+        parallel_for: ParallelFor | None = None,
+    ) -> None:
         self._library = library
         self._program = program
         self._lowering = lowering
@@ -55,6 +68,9 @@ class NativePlan:
         self._size_bytes = plan_size_bytes(library, lowering)
         self._memory = self._allocate()
         self._handle = self._open()
+        self._hook: Hook | None = None
+        if parallel_for is not None:
+            self.set_parallel_for(parallel_for)
 
     @property
     def program(self) -> Program:
@@ -87,13 +103,16 @@ class NativePlan:
             PlanBusyError: If another thread is running this plan, or is just closing it.
             PlanClosedError: If the plan is closed.
             ForkedPlanError: If the plan's threads are in another process.
+            ParallelForBrokenError: If the hook did not run every task once; nothing has changed.
+            ParallelForStoppedError: If a hook in C gave up; nothing has changed.
+            BaseException: What a hook in Python raised; nothing has changed.
         """
         count = len(self._program.segments)
         if not 0 <= first <= last <= count:
             raise SegmentRangeError(first, last, count)
         # Held until the call returns: a close in another thread must not free what it looks at. The
         # closed plan stays marked as running, so a run that comes too late is refused as busy.
-        memory, handle = self._memory, self._usable_handle()
+        memory, hook, handle = self._memory, self._hook, self._usable_handle()
         array, alive = self._spans.lower(spans)
         alive.append(memory)
         run = self._library.ffi.new("sslm_run *")
@@ -110,7 +129,33 @@ class NativePlan:
         status = self._library.lib.sslm_native_plan_run(handle, run)
         alive.clear()
         if status != self._library.lib.SSLM_OK:
-            raise self._run_error(status, run, spans)
+            is_stopped = status == self._library.lib.SSLM_STOPPED_HOOK
+            raised = hook.take_raised() if is_stopped and hook is not None else None
+            raise raised or self._run_error(status, run)
+
+    def set_parallel_for(self, parallel_for: ParallelFor | None) -> None:
+        """Install another hook, or none.
+
+        Args:
+            parallel_for: With at most the tasks that the plan was compiled for; None computes in
+                the calling thread alone.
+
+        Raises:
+            PlanBusyError: If a run is going on; nothing was installed.
+            PlanClosedError: If the plan is closed.
+            ParallelForRefusedError: If the plan has no room for it, or threads of its own.
+        """
+        memory, handle = self._memory, self._usable_handle()
+        hook = Hook(self._library, parallel_for, memory) if parallel_for is not None else None
+        struct = self._library.ffi.NULL if hook is None else hook.struct
+        lib, lowered = self._library.lib, self._lowering.struct
+        status = lib.sslm_native_plan_set_parallel_for(handle, struct)
+        if status == lib.SSLM_BUSY:
+            raise PlanClosedError if self._handle is None else PlanBusyError
+        if status != lib.SSLM_OK:
+            max_tasks = 0 if parallel_for is None else parallel_for.max_tasks
+            raise ParallelForRefusedError(max_tasks, int(lowered.task_count_max), self._threads)
+        self._hook = hook
 
     def close(self) -> None:
         """Join the threads and release the memory. Closing twice is no error.
@@ -128,7 +173,7 @@ class NativePlan:
         lib = self._library.lib
         if is_owner and lib.sslm_native_plan_close(handle) != lib.SSLM_OK:
             raise PlanBusyError
-        self._handle = self._memory = None
+        self._handle = self._memory = self._hook = None
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -167,12 +212,18 @@ class NativePlan:
             raise ForkedPlanError(self._threads - 1, self._process, os.getpid())
         return self._handle
 
-    def _run_error(self, status: int, run: Any, spans: Sequence[Span]) -> SslmError:
+    def _run_error(self, status: int, run: Any) -> SslmError:
         lib, value = self._library.lib, int(run.bad_value)
         if status == lib.SSLM_BUSY:
             return PlanClosedError() if self._handle is None else PlanBusyError()
         if status == lib.SSLM_CANCELLED:
             return RunCancelledError()
+        if status == lib.SSLM_BROKEN_HOOK:
+            fault, index = FAULTS[run.fault], int(run.fault_index)
+            task_count, segment = int(run.fault_task_count), int(run.fault_segment)
+            return ParallelForBrokenError(fault, index, task_count, segment)
+        if status == lib.SSLM_STOPPED_HOOK:
+            return ParallelForStoppedError(int(run.fault_segment))
         if status == lib.SSLM_BAD_SEGMENTS:
             count = len(self._program.segments)
             return SegmentRangeError(int(run.first_segment), int(run.last_segment), count)

@@ -87,3 +87,4 @@ class SpanLowering:
         record.first_position = span.first_position
         record.row_count = rows
         record.first_logits_row = span.first_logits_row
+        record.is_prefill = span.is_prefill

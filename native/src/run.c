@@ -132,10 +132,10 @@ static void run_group(const void *job, int32_t first, int32_t last, sslm_thread 
     }
 }
 
-/* Bytes of a matrix that are read: those of its codes. */
+/* Bytes of a matrix's rows, as they are read: of int4 the codes and their scales. */
 static int64_t weight_size_bytes(const sslm_matrix *matrix, int32_t row_count)
 {
-    return (int64_t)row_count * matrix->in_features;
+    return (int64_t)(panel_size_bytes(matrix) / SSLM_PANEL_ROWS) * row_count;
 }
 
 static int32_t panel_count(int32_t row_count)

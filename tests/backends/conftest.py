@@ -1,9 +1,13 @@
+import ctypes
 from typing import Any
 
 import pytest
 
 from sslm.native_library import TIERS
+from tests.backends import hooks
 from tests.backends.backends import BACKEND_NAMES, MISSING_NAMES
+from tests.backends.random_program import RandomProgram
+from tests.backends.wide_program import wide_model
 
 
 def _parameters(names: tuple[str, ...]) -> list[Any]:
@@ -19,3 +23,14 @@ def backend_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=_parameters(TIERS))
 def native_name(request: pytest.FixtureRequest) -> str:
     return request.param
+
+
+@pytest.fixture
+def wide() -> RandomProgram:
+    return wide_model()
+
+
+@pytest.fixture(scope="session")
+def c_hooks(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    path = hooks.compile_c(tmp_path_factory.mktemp("hooks"), hooks.C_HOOKS)
+    return ctypes.CDLL(str(path))

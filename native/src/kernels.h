@@ -15,6 +15,7 @@ typedef struct {
     int32_t exponent;
     int32_t sum_high;
     int32_t sum_low;
+    int32_t absolute_sum;        /* Σ |code| */
 } sslm_code_row;
 
 static inline size_t padded_width(int32_t width)

@@ -9,10 +9,16 @@
 
 typedef struct sslm_products sslm_products;
 
-/* Finish the sums of a panel's 16 rows with count rows of codes, those that picked has from index first on:
- * 256 · high + low, both [count][16]. Sums of panel rows that the matrix lacks are zero. */
-typedef void (*sslm_finish)(const sslm_products *products, int32_t panel, int32_t first, int32_t count,
-                            const int32_t *high, const int32_t *low);
+/* The sums of one or two panels' 16 rows each with some rows of codes: 256 · high + low. Sums of panel rows that the
+ * matrix lacks are zero. */
+typedef struct {
+    int32_t panel, panel_count;
+    int32_t first, row_count;    /* rows of codes: those that picked has from index first on */
+    const int32_t *high, *low;   /* [row_count][16] */
+    size_t next_panel;           /* how much further those of the second panel lie */
+} sslm_sums;
+
+typedef void (*sslm_finish)(const sslm_products *products, const sslm_sums *sums);
 
 /* Some rows of codes times some panels of weights. */
 struct sslm_products {
@@ -22,6 +28,13 @@ struct sslm_products {
     sslm_finish finish;
     sslm_thread *thread;         /* whose codes may be overwritten */
 };
+
+static inline void finish_one_panel(const sslm_products *products, int32_t panel, int32_t first, int32_t row_count,
+                                    const int32_t *high, const int32_t *low)
+{
+    sslm_sums sums = {panel, 1, first, row_count, high, low, 0};
+    products->finish(products, &sums);
+}
 
 /* Write sums in the form that sslm_finish takes. */
 static inline void split_sums(const int64_t *sums, int32_t count, int32_t *high, int32_t *low)
@@ -41,7 +54,6 @@ void TIERED(sslm_store_codes)(const sslm_rows *rows, int32_t row, int16_t *codes
 void TIERED(sslm_multiply)(const sslm_products *products, int32_t first, int32_t last);
 
 /* Finish a linear op. */
-void TIERED(sslm_finish_linear)(const sslm_products *products, int32_t panel, int32_t first, int32_t count,
-                                const int32_t *high, const int32_t *low);
+void TIERED(sslm_finish_linear)(const sslm_products *products, const sslm_sums *sums);
 
 #endif

@@ -40,7 +40,7 @@ ALWAYS_INLINE void multiply_with(int4_dot dot, const int32_t rows_at_once, const
             int32_t high[SSLM_TILE_ROWS * SSLM_PANEL_ROWS], low[SSLM_TILE_ROWS * SSLM_PANEL_ROWS];
             rows = products->picked_count - i < rows_at_once ? products->picked_count - i : rows_at_once;
             dot(weights, i == 0, &products->job->source, products->picked + i, rows, high, low);
-            products->finish(products, panel, i, rows, high, low);
+            finish_one_panel(products, panel, i, rows, high, low);
         }
     }
 }

@@ -11,7 +11,7 @@
 #include "products_512.h"
 
 /* From this many rows on, tiles are faster than vectors. */
-#define TILED_ROWS_MIN 4
+#define TILED_ROWS_MIN 9
 
 /* Rows of a tile, and columns of codes in it. */
 #define SIDE SSLM_TILE_ROWS
@@ -63,12 +63,15 @@ void sslm_store_codes_amx(const sslm_rows *rows, int32_t row, int16_t *codes)
     memset(codes + width, 0, (padded - width) * sizeof *codes);
     size_t plane = BLOCK * (size_t)side_of(rows, row / SIDE);
     int8_t *out = bytes_of(rows, row / SIDE) + BLOCK * (size_t)(row % SIDE);
+    __m512i sizes = _mm512_setzero_si512();
     for (size_t i = 0; i < padded; i += 32) {
         __m512i code = _mm512_loadu_si512(codes + i);
+        ADD_SIZES(sizes, code);
         int8_t *to = out + i / BLOCK * 2 * plane + i % BLOCK;
         _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi16_epi8(_mm512_srai_epi16(code, 8)));
         _mm256_storeu_si256((__m256i *)(void *)(to + plane), _mm512_cvtepi16_epi8(code));
     }
+    rows->code_rows[row].absolute_sum = _mm512_reduce_add_epi32(sizes);
 }
 
 /* Two panels as tiles: their last 64 columns are filled up with zeros. */
@@ -89,10 +92,50 @@ static void set_panels(tiled_panels *panels, const int8_t *start, int32_t count)
     __asm__ volatile("" : : "r"(panels) : "memory");
 }
 
-/* One or two panels against the rows of a tile, whose shape is set; meanwhile the memory is asked for what is
- * ahead, `lines` lines for each block. count is a constant where this is inlined. */
+/* The two panels after these, to be in the cache by then: as four streams, since the hardware, which runs ahead in
+ * each page on its own, then does most of it, and keeps the few buffers free that tiles are loaded through. */
+typedef struct {
+    const int8_t *next;          /* in the first quarter */
+    size_t quarter_bytes;
+    int32_t lines;               /* of a quarter for each block */
+} lookahead;
+
+ALWAYS_INLINE void look_ahead(lookahead *ahead)
+{
+    for (int32_t i = 0; i < ahead->lines; i++, ahead->next += 64)
+        for (int quarter = 0; quarter < 4; quarter++)
+            _mm_prefetch((const char *)ahead->next + (size_t)quarter * ahead->quarter_bytes, _MM_HINT_T1);
+}
+
+/* Sums of a tile that are left to be finished, bit by bit while the next tile is multiplied: that takes other parts
+ * of the CPU. */
+typedef struct {
+    const sslm_products *products;
+    tile_sums sums;
+    int32_t panel, count;        /* of panels */
+    int32_t first, end;          /* indexes of rows that are left */
+} leftover;
+
+#define ROWS_AT_ONCE 4
+
+/* Finish the next few of those rows of a tile that are picked. */
+static void finish_some(leftover *left)
+{
+    const sslm_products *products = left->products;
+    const int32_t *picked = products->picked;
+    int32_t end = left->first + 1, row = picked[left->first] % SIDE;
+    while (end < left->end && end < left->first + ROWS_AT_ONCE && picked[end] == picked[end - 1] + 1) end++;
+    sslm_sums sums = {
+        left->panel,          left->count,          left->first, end - left->first, left->sums[0][0][row],
+        left->sums[0][1][row], sizeof left->sums[0] / sizeof(int32_t),
+    };
+    products->finish(products, &sums);
+    left->first = end;
+}
+
+/* One or two panels against the rows of a tile, whose shape is set. count is a constant where this is inlined. */
 ALWAYS_INLINE void dot_tile(const tiled_panels *panels, const int count, const int8_t *bytes, int32_t side,
-                            const int8_t *ahead, int32_t lines, tile_sums sums)
+                            lookahead *ahead, leftover *left, tile_sums sums)
 {
     size_t plane = BLOCK * (size_t)side;
     const int8_t *first = panels->start, *second = first + panels->size_bytes;
@@ -105,7 +148,7 @@ ALWAYS_INLINE void dot_tile(const tiled_panels *panels, const int count, const i
             first = panels->last[0];
             second = panels->last[1];
         }
-        for (int32_t i = 0; i < lines; i++, ahead += 64) _mm_prefetch((const char *)ahead, _MM_HINT_T1);
+        look_ahead(ahead);
         _tile_loadd(6, first, 64);
         _tile_loadd(4, bytes, 64);
         _tile_dpbssd(0, 4, 6);
@@ -116,29 +159,15 @@ ALWAYS_INLINE void dot_tile(const tiled_panels *panels, const int count, const i
             _tile_dpbssd(2, 4, 7);
             _tile_dpbusd(3, 5, 7);
         }
+        if (left->first < left->end) finish_some(left);
         first += TILE_BYTES;
         second += TILE_BYTES;
     }
+    while (left->first < left->end) finish_some(left);
     _tile_stored(0, sums[0][0], 64);
     _tile_stored(1, sums[0][1], 64);
     if (count == 2) _tile_stored(2, sums[1][0], 64);
     if (count == 2) _tile_stored(3, sums[1][1], 64);
-}
-
-/* Finish those rows of a tile that are picked, which are the next. Returns the index after them. */
-static int32_t finish_tile(const sslm_products *products, int32_t panel, int32_t count, int32_t first,
-                           const tile_sums sums)
-{
-    const int32_t *picked = products->picked;
-    int32_t tile = picked[first] / SIDE;
-    while (first < products->picked_count && picked[first] / SIDE == tile) {
-        int32_t end = first + 1, row = picked[first] % SIDE;
-        while (end < products->picked_count && picked[end] == picked[end - 1] + 1 && picked[end] / SIDE == tile) end++;
-        for (int32_t p = 0; p < count; p++)
-            products->finish(products, panel + p, first, end - first, sums[p][0][row], sums[p][1][row]);
-        first = end;
-    }
-    return first;
 }
 
 static void multiply_tiled(const sslm_products *products, int32_t first, int32_t last)
@@ -150,23 +179,30 @@ static void multiply_tiled(const sslm_products *products, int32_t first, int32_t
         .blocks = (matrix->in_features + BLOCK - 1) / BLOCK,
     };
     int32_t tile_count = (codes->row_count + SIDE - 1) / SIDE;
-    int32_t lines = (2 * SIDE + tile_count - 1) / tile_count;
+    lookahead ahead = {.quarter_bytes = panels.size_bytes / 2, .lines = (SIDE / 2 + tile_count - 1) / tile_count};
     int32_t shaped = 0;
-    tile_sums sums;
+    leftover left[2] = {{.products = products}, {.products = products}};
+    int32_t turn = 0;
     for (int32_t panel = first; panel < last; panel += 2) {
         int32_t count = last - panel < 2 ? 1 : 2;
         set_panels(&panels, (const int8_t *)matrix->panels + (size_t)panel * panels.size_bytes, count);
-        const int8_t *ahead = panels.start + 2 * panels.size_bytes;
+        ahead.next = panels.start + 2 * panels.size_bytes;
         for (int32_t i = 0; i < products->picked_count;) {
             int32_t tile = products->picked[i] / SIDE, side = side_of(codes, tile);
             if (side != shaped) _tile_loadconfig(&shapes[side - 1]);
             shaped = side;
-            if (count == 2) dot_tile(&panels, 2, bytes_of(codes, tile), side, ahead, lines, sums);
-            else dot_tile(&panels, 1, bytes_of(codes, tile), side, ahead, 0, sums);
-            ahead += (size_t)(lines * panels.blocks) * 64;
-            i = finish_tile(products, panel, count, i, sums);
+            leftover *now = &left[turn], *before = &left[turn ^ 1];
+            if (count == 2) dot_tile(&panels, 2, bytes_of(codes, tile), side, &ahead, before, now->sums);
+            else dot_tile(&panels, 1, bytes_of(codes, tile), side, &ahead, before, now->sums);
+            now->panel = panel;
+            now->count = count;
+            now->first = i;
+            while (i < products->picked_count && products->picked[i] / SIDE == tile) i++;
+            now->end = i;
+            turn ^= 1;
         }
     }
+    for (leftover *last_one = &left[turn ^ 1]; last_one->first < last_one->end;) finish_some(last_one);
     _tile_release();
 }
 
@@ -186,12 +222,9 @@ static void multiply_lone_row(const sslm_products *products, int32_t first, int3
         out = store_bytes(_mm256_xor_si256(high, _mm256_set1_epi8((char)0x80)), low, 1, out);
     }
     panel_run run = {.size_bytes = panel_size_bytes(matrix), .groups = (matrix->in_features + 3) / 4};
-    for (int32_t panel = first; panel < last; panel++) {
-        strip_sums sums;
-        run.start = (const int8_t *)matrix->panels + (size_t)panel * run.size_bytes;
-        dot_one(&run, x, 1, 1, 1, sums);
-        products->finish(products, panel, 0, 1, sums[0][0][0], sums[0][1][0]);
-    }
+    code_strip strip = {.x = x, .in_tile = 1, .row_count = 1, .is_only = 1};
+    for (int32_t panel = first; panel < last; panel += 2)
+        multiply_strip(products, &run, panel, last - panel < 2 ? 1 : 2, &strip, 0);
 }
 
 void sslm_multiply_amx(const sslm_products *products, int32_t first, int32_t last)

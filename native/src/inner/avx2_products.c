@@ -90,7 +90,7 @@ void sslm_multiply_avx2(const sslm_products *products, int32_t first, int32_t la
             if (rows == 2) dot_rows(weights, codes, products->picked + i, 2, sums);
             else dot_rows(weights, codes, products->picked + i, 1, sums);
             split_sums(sums, 16 * rows, high, low);
-            products->finish(products, panel, i, rows, high, low);
+            finish_one_panel(products, panel, i, rows, high, low);
         }
     }
 }

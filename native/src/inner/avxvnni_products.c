@@ -126,7 +126,7 @@ void sslm_multiply_avxvnni(const sslm_products *products, int32_t first, int32_t
             if (rows == 3) dot_rows(weights, codes, picked, 3, 1, high, low);
             else if (rows == 2) dot_rows(weights, codes, picked, 2, 1, high, low);
             else dot_rows(weights, codes, picked, 1, 2, high, low);
-            products->finish(products, panel, i, rows, high, low);
+            finish_one_panel(products, panel, i, rows, high, low);
         }
     }
 }

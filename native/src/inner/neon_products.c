@@ -96,7 +96,7 @@ void sslm_multiply_neon(const sslm_products *products, int32_t first, int32_t la
             rows = products->picked_count - i < 2 ? 1 : 2;
             if (rows == 2) dot_rows(weights, codes, products->picked + i, 2, high, low);
             else dot_rows(weights, codes, products->picked + i, 1, high, low);
-            products->finish(products, panel, i, rows, high, low);
+            finish_one_panel(products, panel, i, rows, high, low);
         }
     }
 }

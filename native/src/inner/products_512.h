@@ -44,18 +44,24 @@ ALWAYS_INLINE int32_t *store_bytes(__m256i high, __m256i low, int32_t in_tile, i
     return out;
 }
 
+/* Add the absolute values of 32 codes. */
+#define ADD_SIZES(sums, codes) sums = _mm512_dpwssd_epi32(sums, _mm512_abs_epi16(codes), _mm512_set1_epi16(1))
+
 static void store_codes(const sslm_rows *rows, int32_t row, int16_t *codes)
 {
     size_t width = (size_t)rows->width, padded = padded_width(rows->width);
     memset(codes + width, 0, (padded - width) * sizeof *codes);
     int32_t in_tile = tile_rows(rows, row / FOUR);
     int32_t *out = tile_start(rows, row / FOUR) + row % FOUR;
+    __m512i sizes = _mm512_setzero_si512();
     for (size_t i = 0; i < padded; i += 32) {
         __m512i code = _mm512_loadu_si512(codes + i);
+        ADD_SIZES(sizes, code);
         __m512i above_zero = _mm512_xor_si512(code, _mm512_set1_epi16((short)0x8000));
         __m256i high = _mm512_cvtepi16_epi8(_mm512_srli_epi16(above_zero, 8));
         out = store_bytes(high, _mm512_cvtepi16_epi8(code), in_tile, out);
     }
+    rows->code_rows[row].absolute_sum = _mm512_reduce_add_epi32(sizes);
 }
 
 /* Add the products of fours of bytes: codes, which are unsigned, and weights. As an instruction, since gcc 12
@@ -79,8 +85,8 @@ typedef int32_t strip_sums[2][2][FOUR][SSLM_PANEL_ROWS];
  * inlined: row_count · panel_count · unroll is at most 8, since gcc 12 spills more than 16 accumulators, and
  * with two panels unroll is 1. */
 ALWAYS_INLINE void dot_strip(panel_run *run, const int32_t *x, const int32_t in_tile, const int row_count,
-                             const int panel_count, const int unroll, const int is_first, const int8_t *ahead,
-                             strip_sums sums)
+                             const int panel_count, const int unroll, const int is_first, const int ahead_count,
+                             const int8_t *ahead, strip_sums sums)
 {
     __m512i high[8], low[8], weight_sums[2], ones = _mm512_set1_epi8(1);
 #pragma GCC unroll 8
@@ -90,7 +96,8 @@ ALWAYS_INLINE void dot_strip(panel_run *run, const int32_t *x, const int32_t in_
     size_t size_bytes = run->size_bytes;
     int32_t groups = run->groups, group = 0;
     for (; group + unroll <= groups; group += unroll, panel += 64 * unroll, x += 2 * in_tile * unroll) {
-        if (ahead != NULL) _mm_prefetch((const char *)ahead + 64 * (size_t)group, _MM_HINT_T1);
+        if (ahead_count > 0) _mm_prefetch((const char *)ahead + 64 * (size_t)group, _MM_HINT_T1);
+        if (ahead_count > 1) _mm_prefetch((const char *)ahead + size_bytes + 64 * (size_t)group, _MM_HINT_T1);
 #pragma GCC unroll 8
         for (int u = 0; u < unroll; u++) {
             __m512i w[2];
@@ -144,28 +151,55 @@ ALWAYS_INLINE void dot_one(panel_run *run, const int32_t *x, int32_t in_tile, in
                            strip_sums sums)
 {
     switch (row_count) {
-    case 4: dot_strip(run, x, 4, 4, 1, 2, is_first, NULL, sums); break;
-    case 3: dot_strip(run, x, 3, 3, 1, 2, is_first, NULL, sums); break;
-    case 2: dot_strip(run, x, 2, 2, 1, 4, is_first, NULL, sums); break;
-    default: dot_strip(run, x, in_tile, 1, 1, 4, is_first, NULL, sums); break;
+    case 4: dot_strip(run, x, 4, 4, 1, 2, is_first, 0, NULL, sums); break;
+    case 3: dot_strip(run, x, 3, 3, 1, 2, is_first, 0, NULL, sums); break;
+    case 2: dot_strip(run, x, 2, 2, 1, 4, is_first, 0, NULL, sums); break;
+    default: dot_strip(run, x, in_tile, 1, 1, 4, is_first, 0, NULL, sums); break;
     }
 }
 
-/* Two panels, while the memory is asked for the two after them. */
-static void dot_two(panel_run *run, int32_t index, const int32_t *x, int32_t in_tile, int32_t row_count,
-                    strip_sums sums)
+/* Two panels, while the memory is asked for `ahead_count` of the two after them. */
+ALWAYS_INLINE void dot_two(panel_run *run, const int32_t *x, int32_t in_tile, int32_t row_count, const int is_first,
+                           const int ahead_count, const int8_t *ahead, strip_sums sums)
 {
-    const int8_t *ahead = run->start + (size_t)(2 + index) * run->size_bytes;
     switch (row_count) {
-    case 4:
-        if (index == 0) dot_strip(run, x, 4, 4, 2, 1, 1, ahead, sums);
-        else if (index == 1) dot_strip(run, x, 4, 4, 2, 1, 0, ahead, sums);
-        else dot_strip(run, x, 4, 4, 2, 1, 0, NULL, sums);
-        break;
-    case 3: dot_strip(run, x, 3, 3, 2, 1, index == 0, ahead, sums); break;
-    case 2: dot_strip(run, x, 2, 2, 2, 1, index == 0, ahead, sums); break;
-    default: dot_strip(run, x, in_tile, 1, 2, 1, index == 0, ahead, sums); break;
+    case 4: dot_strip(run, x, 4, 4, 2, 1, is_first, ahead_count, ahead, sums); break;
+    case 3: dot_strip(run, x, 3, 3, 2, 1, is_first, ahead_count, ahead, sums); break;
+    case 2: dot_strip(run, x, 2, 2, 2, 1, is_first, ahead_count, ahead, sums); break;
+    default: dot_strip(run, x, in_tile, 1, 2, 1, is_first, ahead_count, ahead, sums); break;
     }
+}
+
+/* A strip of codes: where, and which of how many. */
+typedef struct {
+    const int32_t *x;
+    int32_t in_tile, row_count;
+    int32_t index, is_only;
+} code_strip;
+
+static void dot_any(panel_run *run, int32_t panel_count, const code_strip *strip, strip_sums sums)
+{
+    const int32_t *x = strip->x, in_tile = strip->in_tile, row_count = strip->row_count;
+    const int8_t *ahead = run->start + 2 * run->size_bytes;
+    if (panel_count == 1 && strip->index == 0) dot_one(run, x, in_tile, row_count, 1, sums);
+    else if (panel_count == 1) dot_one(run, x, in_tile, row_count, 0, sums);
+    else if (strip->is_only) dot_two(run, x, in_tile, row_count, 1, 2, ahead, sums);
+    else if (strip->index == 0) dot_two(run, x, in_tile, row_count, 1, 1, ahead, sums);
+    else if (strip->index == 1) dot_two(run, x, in_tile, row_count, 0, 1, ahead + run->size_bytes, sums);
+    else dot_two(run, x, in_tile, row_count, 0, 0, NULL, sums);
+}
+
+/* Multiply a strip, which begins with the row picked[first], by one or two panels, and finish. */
+static void multiply_strip(const sslm_products *products, panel_run *run, int32_t panel, int32_t panel_count,
+                           const code_strip *strip, int32_t first)
+{
+    strip_sums sums;
+    run->start = (const int8_t *)products->job->op->matrix.panels + (size_t)panel * run->size_bytes;
+    dot_any(run, panel_count, strip, sums);
+    sslm_sums found = {
+        panel, panel_count, first, strip->row_count, sums[0][0][0], sums[0][1][0], sizeof sums[0] / sizeof(int32_t),
+    };
+    products->finish(products, &found);
 }
 
 /* How many of the rows from picked[i] on are a whole tile, or 1. */
@@ -179,27 +213,22 @@ static int32_t strip_rows(const sslm_products *products, int32_t i)
     return is_whole ? in_tile : 1;
 }
 
-/* Two panels at a time share the loads of the codes; if there are few rows, one at a time is one stream. */
+/* Two panels at a time share the loads of the codes. */
 static void multiply(const sslm_products *products, int32_t first, int32_t last)
 {
     const sslm_rows *codes = &products->job->source;
     const sslm_matrix *matrix = &products->job->op->matrix;
     panel_run run = {.size_bytes = panel_size_bytes(matrix), .groups = (matrix->in_features + 3) / 4};
-    int32_t at_once = products->picked_count <= FOUR ? 1 : 2;
-    for (int32_t panel = first; panel < last; panel += at_once) {
-        if (last - panel < at_once) at_once = 1;
-        run.start = (const int8_t *)matrix->panels + (size_t)panel * run.size_bytes;
-        int32_t index = 0;
-        for (int32_t i = 0, rows; i < products->picked_count; i += rows, index++) {
-            strip_sums sums;
-            rows = strip_rows(products, i);
-            int32_t row = products->picked[i], in_tile = tile_rows(codes, row / FOUR);
-            const int32_t *x = tile_start(codes, row / FOUR) + row % FOUR;
-            if (at_once == 2) dot_two(&run, index, x, in_tile, rows, sums);
-            else if (index == 0) dot_one(&run, x, in_tile, rows, 1, sums);
-            else dot_one(&run, x, in_tile, rows, 0, sums);
-            for (int32_t p = 0; p < at_once; p++)
-                products->finish(products, panel + p, i, rows, sums[p][0][0], sums[p][1][0]);
+    for (int32_t panel = first; panel < last; panel += 2) {
+        int32_t panel_count = last - panel < 2 ? 1 : 2;
+        code_strip strip = {.index = 0};
+        for (int32_t i = 0; i < products->picked_count; i += strip.row_count, strip.index++) {
+            int32_t row = products->picked[i];
+            strip.row_count = strip_rows(products, i);
+            strip.in_tile = tile_rows(codes, row / FOUR);
+            strip.x = tile_start(codes, row / FOUR) + row % FOUR;
+            strip.is_only = strip.row_count == products->picked_count;
+            multiply_strip(products, &run, panel, panel_count, &strip, i);
         }
     }
 }

@@ -47,7 +47,7 @@ void sslm_multiply_scalar(const sslm_products *products, int32_t first, int32_t 
             int32_t high[16], low[16];
             dot_row(weights, padded, row_codes(codes, products->picked[i]), sums);
             split_sums(sums, 16, high, low);
-            products->finish(products, panel, i, 1, high, low);
+            finish_one_panel(products, panel, i, 1, high, low);
         }
     }
 }

@@ -15,6 +15,8 @@ HUGE_PAGE_SIZE_BYTES: Final = 2 << 20
 
 _ORDINARY_PAGE_SIZE_BYTES: Final = 4096
 _SMAPS: Final = Path("/proc/self/smaps")
+_MAPS: Final = Path("/proc/self/maps")
+_FILE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) r--s 0+ ")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _CHOSEN: Final = re.compile(r"\[(\w+)\]")
 _RANGE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
@@ -47,13 +49,38 @@ def prefer_huge_pages(memory: mmap.mmap) -> None:
         memory: All of a map. Of a file, it gets huge pages if the file's system keeps its contents
             in blocks as large, as ext4 does since Linux 6.16 and xfs since 5.18.
     """
-    advice = getattr(mmap, "MADV_HUGEPAGE", None)
-    # Elsewhere a huge page may be 512 MiB, which the first byte of a pool would take at once.
-    is_usual = mmap.PAGESIZE == _ORDINARY_PAGE_SIZE_BYTES
-    if advice is not None and is_usual and len(memory) >= HUGE_PAGE_SIZE_BYTES:
+    if may_be_huge(len(memory)):
         # A kernel that was built without them refuses the word itself.
         with suppress(OSError):
-            memory.madvise(advice)
+            memory.madvise(mmap.MADV_HUGEPAGE)
+
+
+def may_be_huge(size_bytes: int) -> bool:
+    """Tell whether huge pages are asked for, for a block of this size."""
+    # Elsewhere a huge page may be 512 MiB, which the first byte of a pool would take at once.
+    is_usual = mmap.PAGESIZE == _ORDINARY_PAGE_SIZE_BYTES
+    return is_usual and hasattr(mmap, "MADV_HUGEPAGE") and size_bytes >= HUGE_PAGE_SIZE_BYTES
+
+
+def is_misplaced(file_size_bytes: int) -> bool:
+    """Tell whether a read-only map of a whole file, of this size, has no place for huge pages.
+
+    Which is where it does not begin at a multiple of theirs; False where nobody knows.
+    """
+    if not may_be_huge(file_size_bytes):
+        return False
+    try:
+        lines = _MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    pages_bytes = -(-file_size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    for line in lines:
+        found = _FILE_LINE.match(line)
+        if found is not None:
+            first, last = int(found[1], 16), int(found[2], 16)
+            if last - first == pages_bytes and first % HUGE_PAGE_SIZE_BYTES:
+                return True
+    return False
 
 
 def huge_page_bytes(block: memoryview) -> int | None:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from sslm.errors.reading import UnreadableFileError
-from sslm.memory import prefer_huge_pages
+from sslm.memory import is_misplaced, prefer_huge_pages
 
 
 class MappedFile:
@@ -29,11 +29,10 @@ class MappedFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self._map = _map_regular_file(Path(path))
+            self._map, self.view = _map_regular_file(Path(path))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise UnreadableFileError(os.fspath(path), reason) from error
-        self.view = memoryview(self._map) if self._map is not None else memoryview(b"")
 
     def close(self) -> None:
         """Give the map back; may be called again.
@@ -84,12 +83,20 @@ def _require_regular(found: os.stat_result) -> None:
         raise OSError("it is not a regular file")
 
 
-def _map_regular_file(path: Path) -> mmap.mmap | None:
-    """Return the map, or None for an empty file, which cannot be mapped."""
+def _map_regular_file(path: Path) -> tuple[mmap.mmap | None, memoryview]:
+    """Return a map to close, if there is one, and the view; an empty file cannot be mapped."""
     with open_regular_file(path) as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return None
+        size_bytes = os.fstat(file.fileno()).st_size
+        if size_bytes == 0:
+            return None, memoryview(b"")
         memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if is_misplaced(len(memory)):
+            size_bytes = len(memory)
+            memory.close()
+            # Imported where it is needed, as few files are.
+            from sslm.formats.aligned_map import aligned_map
+
+            return None, aligned_map(file.fileno(), size_bytes)
         # Before anything looks at them: a page that is there stays as it is.
         prefer_huge_pages(memory)
-        return memory
+        return memory, memoryview(memory)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks import decode, footprint
+from benchmarks import decode, digests, footprint
 from benchmarks.decode_steps import Steps
 from benchmarks.large_model import CONTEXT_TOKENS, large_model
 
@@ -49,3 +49,16 @@ def test_what_opening_costs_is_measured(tmp_path: Path) -> None:
     assert facts["context_tokens"] == 512
     assert 0 < facts["plan_bytes"] < 16 << 20
     assert footprint.cycle_facts(path, 3)["left_open"] == 0
+
+
+def test_what_digests_cost_is_measured() -> None:
+    with read_artifact(stories_artifact()) as artifact:
+        config = artifact.config
+        heads, head_dim = config.num_key_value_heads, config.head_dim
+        found = digests.shares(artifact, tier="scalar", repetitions=2)
+    assert [one.step for one in found] == ["tg1 @ d64", "pp64 @ d64"]
+    for one in found:
+        assert one.digest_bytes == 16 + 4 * config.hidden_size + 2 * heads * (2 * head_dim + 1)
+        assert 0 < one.digests_us < one.step_us
+        assert 0 < one.share < 1
+        assert 0 < one.portable_share < 1

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from sslm.memory import HUGE_PAGE_SIZE_BYTES
 
-_ROOM_FLAGS: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-_FILE_FLAGS: Final = mmap.MAP_SHARED | 0x10
-"""The second is MAP_FIXED, which replaces what is mapped there: a part of our own room."""
+_MAP_FIXED: Final = 0x10
+"""Replaces what is mapped there: a part of our own room."""
 
 _NO_ADDRESS: Final = ctypes.c_void_p(-1).value
 
@@ -34,11 +33,13 @@ def aligned_map(descriptor: int, size_bytes: int) -> memoryview:
     library = _c_library()
     # Room in which such an address lies; the file takes its middle, and the rest is given back.
     room_bytes = size_bytes + HUGE_PAGE_SIZE_BYTES
-    room = _checked(library.mmap(None, room_bytes, 0, _ROOM_FLAGS, -1, 0))
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    room = _checked(library.mmap(None, room_bytes, 0, flags, -1, 0))
     first = -(-room // HUGE_PAGE_SIZE_BYTES) * HUGE_PAGE_SIZE_BYTES
     last = -(-(first + size_bytes) // mmap.PAGESIZE) * mmap.PAGESIZE
+    flags = mmap.MAP_SHARED | _MAP_FIXED
     try:
-        _checked(library.mmap(first, size_bytes, mmap.PROT_READ, _FILE_FLAGS, descriptor, 0))
+        _checked(library.mmap(first, size_bytes, mmap.PROT_READ, flags, descriptor, 0))
     except OSError:
         library.munmap(room, room_bytes)
         raise

@@ -119,8 +119,8 @@ def test_many_maps_leave_nothing_behind(path: Path) -> None:
 def test_a_refusal_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sslm.formats import aligned_map
 
-    # No flag at all: neither shared nor private.
-    monkeypatch.setattr(aligned_map, "_FILE_FLAGS", 0)
+    # Then the map would be neither shared nor private.
+    monkeypatch.setattr(aligned_map.mmap, "MAP_SHARED", 0)
     with pytest.raises(UnreadableFileError, match="Invalid argument"):
         MappedFile(path)
     assert map_count(path) == 0

@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from benchmarks.determinism_models import SHAPES, Subject, small_subjects
+from benchmarks.determinism_hooks import BATCH_SIZES, TASK_COUNTS, hook_choices, open_hook
+from benchmarks.determinism_models import SHAPES, Subject, small_subjects, wide_subject
 from benchmarks.tamper_detection import TamperRow, detect_changes
 from sslm.artifact import Artifact, read_artifact
 from sslm.engine.runner import ALL_SEGMENTS, Runner, open_backend, run_greedy
@@ -37,7 +38,7 @@ THREADS = (1, 2)
 NEIGHBOUR_TOKENS = 40
 NEIGHBOUR_CHUNK = 5
 ROW_COUNT_MAX = 128
-"""Rows of one run: those of a sequence and of its neighbour."""
+"""Rows of one run: those of a sequence and of its neighbours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +50,9 @@ class Way:
     threads: int = 1
     chunk_tokens: int = 64
     budget_segments: int = ALL_SEGMENTS
-    has_neighbour: bool = False
+    neighbours: int = 0
     is_traced: bool = True
+    hook: tuple[str, int, str] | None = None
 
     def __str__(self) -> str:
         budget = "all" if self.budget_segments == ALL_SEGMENTS else self.budget_segments
@@ -59,7 +61,8 @@ class Way:
             f"threads {self.threads}",
             f"chunk {self.chunk_tokens}",
             f"budget {budget}",
-            *(["beside a neighbour"] if self.has_neighbour else []),
+            *([f"beside {self.neighbours}"] if self.neighbours else []),
+            *(["hook {}, tasks {}, scope {}".format(*self.hook)] if self.hook else []),
             *([] if self.is_traced else ["untraced"]),
         ]
         return ", ".join(parts)
@@ -100,7 +103,10 @@ def ways_for(subject: Subject, *, is_quick: bool) -> list[Way]:
     reference = Way(backend="reference", tier="auto")
     tiers = [Way(backend="native", tier=tier) for tier in available_tiers()]
     if subject.is_large:
-        return [reference, *(way for tier in tiers for way in _one_change_each(tier))]
+        hooks = [
+            replace(tier, hook=choice) for tier in tiers for choice in hook_choices(is_quick=True)
+        ]
+        return [reference, *(way for tier in tiers for way in _one_change_each(tier)), *hooks]
     if is_quick:
         return [way for base in (reference, *tiers) for way in _one_change_each(base)]
     products = [
@@ -109,15 +115,24 @@ def ways_for(subject: Subject, *, is_quick: bool) -> list[Way]:
             threads=threads,
             chunk_tokens=chunk,
             budget_segments=budget,
-            has_neighbour=has_neighbour,
+            neighbours=neighbours,
         )
         for base in tiers
-        for threads, chunk, budget, has_neighbour in product(
-            THREADS, CHUNKS, BUDGETS, (False, True)
-        )
+        for threads, chunk, budget, neighbours in product(THREADS, CHUNKS, BUDGETS, (0, 1))
     ]
     untraced = [replace(base, is_traced=False) for base in tiers]
     return [*_one_change_each(reference), *products, *untraced]
+
+
+def sharing_ways(*, is_quick: bool) -> list[Way]:
+    """Return every way to share the work of a model: threads and hooks, in batches."""
+    ways = [Way(backend="reference", tier="auto")]
+    for tier in available_tiers():
+        base = Way(backend="native", tier=tier)
+        shared = [replace(base, threads=count) for count in TASK_COUNTS]
+        shared += [replace(base, hook=choice) for choice in hook_choices(is_quick=is_quick)]
+        ways += [replace(one, neighbours=size - 1) for one in shared for size in BATCH_SIZES]
+    return ways
 
 
 def _one_change_each(base: Way) -> list[Way]:
@@ -127,7 +142,7 @@ def _one_change_each(base: Way) -> list[Way]:
         *(replace(base, chunk_tokens=chunk) for chunk in CHUNKS[1:]),
         *(replace(base, budget_segments=budget) for budget in BUDGETS[1:]),
         *threads,
-        replace(base, has_neighbour=True),
+        replace(base, neighbours=1),
         replace(base, is_traced=False),
     ]
 
@@ -160,10 +175,9 @@ def _answer(runner: Runner, prompt: tuple[int, ...], max_tokens: int, way: Way) 
     beside = SequenceOptions(context_tokens=NEIGHBOUR_TOKENS, chunk_tokens=NEIGHBOUR_CHUNK)
     with ExitStack() as stack:
         sequence = stack.enter_context(runner.sequence(options))
-        neighbours = []
-        if way.has_neighbour:
-            neighbours.append(stack.enter_context(runner.sequence(beside)))
-            neighbours[0].push(list(reversed(prompt))[:NEIGHBOUR_TOKENS])
+        neighbours = [stack.enter_context(runner.sequence(beside)) for _ in range(way.neighbours)]
+        for index, neighbour in enumerate(neighbours):
+            neighbour.push(list(reversed(prompt))[index : index + NEIGHBOUR_TOKENS])
         token_ids = run_greedy(
             runner,
             sequence,
@@ -202,9 +216,9 @@ def compare(subject: Subject, ways: Iterable[Way]) -> Row:
     differing: list[str] = []
     count = 0
     with read_artifact(subject.path) as artifact, ExitStack() as stack:
-        runners: dict[tuple[str, str, int], Runner] = {}
+        runners: dict[tuple[object, ...], Runner] = {}
         for way in ways:
-            key = way.backend, way.tier, way.threads
+            key = way.backend, way.tier, way.threads, way.hook
             if key not in runners:
                 runners[key] = stack.enter_context(closing(_runner(artifact, subject, way)))
             found = run_way(runners[key], subject, way)
@@ -228,9 +242,10 @@ def compare(subject: Subject, ways: Iterable[Way]) -> Row:
 
 def _runner(artifact: Artifact, subject: Subject, way: Way) -> Runner:
     longest = max(len(prompt) for prompt in subject.prompts) + subject.max_tokens
+    hook = way.hook and open_hook(way.hook[0], max_tasks=way.hook[1], scope=way.hook[2])
     return Runner(
         artifact,
-        open_backend(way.backend, tier=way.tier, threads=way.threads),
+        open_backend(way.backend, tier=way.tier, threads=way.threads, parallel_for=hook),
         context_tokens=max(longest, NEIGHBOUR_TOKENS),
         row_count_max=ROW_COUNT_MAX,
     )
@@ -270,9 +285,11 @@ def main() -> int:
             *small_subjects(Path(folder), names=names),
             *(large_subject(path) for path in arguments.model),
         ]
+        tasks = [(subject, ways_for(subject, is_quick=arguments.quick)) for subject in subjects]
+        tasks.append((wide_subject(Path(folder)), sharing_ways(is_quick=arguments.quick)))
         rows: list[Row] = []
-        for subject in subjects:
-            rows.append(compare(subject, ways_for(subject, is_quick=arguments.quick)))
+        for subject, ways in tasks:
+            rows.append(compare(subject, ways))
             if not arguments.json:
                 _print_row(rows[-1], is_first=len(rows) == 1)
         tampered = detect_changes(Path(folder), arguments.model, flips=arguments.flips)

@@ -70,6 +70,19 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
 }
 """Name -> arguments of ``random_llama_gguf``."""
 
+WIDE_NAME: Final = "wide enough to share"
+_WIDE: Final[dict[str, Any]] = {
+    "seed": 9,
+    "hidden_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 16,
+    "head_dim": 64,
+    "intermediate_size": 2100,
+    "vocab_size": 4200,
+}
+"""Every group of projections has the bytes for two tasks or more, the head for four."""
+
 EXTREME_NAME: Final = "all weights 127, codes 32639"
 CODE_MAX: Final = 32639
 _WEIGHT_MAX: Final = 127
@@ -118,6 +131,13 @@ def extreme_subject(folder: Path) -> Subject:
     model, source = _random_model(folder / "extreme.gguf", shape)
     path = _write(folder / "extreme.sslm", model, source, _extreme_tensors(model))
     return _subject(EXTREME_NAME, path, model.config.vocab_size)
+
+
+def wide_subject(folder: Path) -> Subject:
+    """Write a model whose projections are worth sharing into *folder*."""
+    model, source = _random_model(folder / "wide.gguf", _WIDE)
+    path = _write(folder / "wide.sslm", model, source, model.tensors)
+    return _subject(WIDE_NAME, path, model.config.vocab_size)
 
 
 def _subject(name: str, path: Path, vocab_size: int) -> Subject:

@@ -1,11 +1,18 @@
 """The model at the bounds of the arithmetic, and that every way to run it gives the same bits."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.determinism import compare, ways_for
-from benchmarks.determinism_models import SHAPES, Subject, extreme_subject, small_subjects
+from benchmarks.determinism import compare, sharing_ways, ways_for
+from benchmarks.determinism_models import (
+    SHAPES,
+    Subject,
+    extreme_subject,
+    small_subjects,
+    wide_subject,
+)
 
 from sslm.artifact import read_artifact
 from sslm.backends.reference.backend import ReferencePlan
@@ -66,5 +73,13 @@ def test_every_way_agrees_at_the_bounds(extreme: Subject) -> None:
 def test_every_way_agrees_on_an_odd_shape(tmp_path: Path) -> None:
     subject = next(small_subjects(tmp_path, names=tuple(SHAPES)[1:2]))
     row = compare(subject, ways_for(subject, is_quick=True))
+    assert row.differing == ()
+    assert row.ways == row.agreeing > 20
+
+
+def test_every_way_to_share_agrees(tmp_path: Path) -> None:
+    subject = replace(wide_subject(tmp_path), prompts=((5, 6, 7),), max_tokens=2)
+    ways = [way for way in sharing_ways(is_quick=True) if way.tier != "scalar"]
+    row = compare(subject, ways)
     assert row.differing == ()
     assert row.ways == row.agreeing > 20

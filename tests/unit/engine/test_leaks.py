@@ -7,11 +7,13 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sslm.engine.model import Model
 from sslm.errors.base import SslmError
+from sslm.program.parallel_for import ParallelFor
 from tests.converted import stories_artifact
 
 PROMPT = "Once upon a time"
@@ -85,6 +87,13 @@ def cancelled(model: Model) -> None:
 USES: tuple[Callable[[Model], None], ...] = (plain, refused, left_early, too_late, cancelled)
 
 
+SHARING: tuple[dict[str, Any], ...] = (
+    {"threads": 1},
+    {"threads": 2},
+    {"parallel_for": ParallelFor(lambda task, count: None, max_tasks=4)},
+)
+
+
 REFUSALS: tuple[tuple[Path | None, dict[str, object]], ...] = (
     (None, {}),
     (stories_artifact(), {"context_tokens": 0}),
@@ -100,8 +109,8 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
 
     def cycle(index: int) -> None:
         use = USES[index % len(USES)]
-        is_mapped, threads = bool(index // 5 % 2), 1 + index // 10 % 2
-        model = Model(stories_artifact(), mmap=is_mapped, threads=threads)
+        is_mapped, sharing = bool(index // 5 % 2), SHARING[index // 10 % len(SHARING)]
+        model = Model(stories_artifact(), mmap=is_mapped, **sharing)
         use(model)
         if index % 3:
             model.close()
@@ -109,7 +118,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         with pytest.raises(SslmError):
             Model(path or broken, mmap=is_mapped, **options)  # type: ignore[arg-type]
 
-    for index in range(20):
+    for index in range(30):
         cycle(index)
     before, before_kib = held(), resident_kib()
     for index in range(ROUNDS):

@@ -82,6 +82,8 @@ def test_a_path_is_a_text_or_a_path(odd: Any, tmp_path: Path) -> None:
         {"backend": _Unshowable()},
         {"mmap": "no"},
         {"mmap": 0},
+        {"parallel_for": HUGE},
+        {"parallel_for": _Unshowable()},
     ],
 )
 def test_odd_options_of_a_model(options: dict[str, Any]) -> None:

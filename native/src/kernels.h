@@ -10,6 +10,9 @@
 #define SSLM_HEAD_DIM_MAX 256
 #define SSLM_ALIGNMENT 64
 
+/* Rows of a span that attend together. */
+#define SSLM_TILE_ROWS 16
+
 /* What a row of codes has besides its codes. The sums are written by the tiers that read them. */
 typedef struct {
     int32_t exponent;
@@ -73,11 +76,14 @@ static inline int32_t *int32_row(const sslm_rows *rows, int32_t row)
     return (int32_t *)(void *)(rows->base + (size_t)row * rows->stride_bytes);
 }
 
+typedef struct sslm_tile sslm_tile;
+
 /* What a thread has to itself. */
 typedef struct {
     int32_t *values;             /* [padded_width of the widest buffer] */
     int16_t *codes;              /* the same */
-    int32_t *scores;             /* [context_tokens rounded up to whole pages] */
+    int32_t *scores;             /* [score_count] */
+    sslm_tile *tile;
     uint64_t *saturated;         /* [SSLM_SITE_COUNT][row_count_max] */
 } sslm_thread;
 
@@ -99,6 +105,22 @@ static inline uint64_t *site_counts(const sslm_job *job, const sslm_thread *thre
     return thread->saturated + (size_t)job->op->site * (size_t)job->program->row_count_max;
 }
 
+/* Rows from first on that attend together: of one span, and all that belong to one of its tiles. */
+static inline int32_t tile_row_count(const sslm_job *job, int32_t first)
+{
+    int32_t last = first + 1;
+    while (last < job->row_count && job->rows[last].index % SSLM_TILE_ROWS != 0) last++;
+    return last - first;
+}
+
+/* Scores that a thread keeps: of a whole tile, and of more of its heads where they are few. */
+static inline size_t score_count(const sslm_program *program)
+{
+    size_t pages = ((size_t)program->context_tokens + SSLM_PAGE_TOKENS - 1) / SSLM_PAGE_TOKENS;
+    size_t one = pages * SSLM_PAGE_TOKENS * SSLM_TILE_ROWS, four = 4 * one, enough = 8192 * SSLM_TILE_ROWS;
+    return one > enough ? one : four < enough ? four : enough;
+}
+
 static inline uint8_t *state_page(const sslm_job *job, const sslm_span *span, int32_t state, int32_t page)
 {
     return span->pool + (size_t)span->pages[page] * job->program->page_size_bytes
@@ -106,7 +128,7 @@ static inline uint8_t *state_page(const sslm_job *job, const sslm_span *span, in
 }
 
 /* Do items first … last - 1 of a job. What an item is depends on the op: a panel of linear and logits, a
- * query head of a row of attention, a span of moving_average, a row with logits of argmax, else a row.
+ * key/value head of a tile of attention, a span of moving_average, a row with logits of argmax, else a row.
  * Contracts: the op records of sslm.program.ops, checked by the caller. */
 typedef void (*sslm_kernel)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "tiles.h"
 
 /* Hands out aligned parts of a block, or only counts them where base is NULL. */
 typedef struct {
@@ -72,7 +73,6 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
     int is_counting = from->base == NULL;
     size_t rows = (size_t)program->row_count_max;
     size_t scratch_count = (size_t)count_scratch(program), threads = (size_t)program->thread_count;
-    size_t positions = ((size_t)program->context_tokens + SSLM_PAGE_TOKENS - 1) / SSLM_PAGE_TOKENS * SSLM_PAGE_TOKENS;
     size_t widest = 0;
     plan->buffers = take(from, (size_t)program->buffer_count, sizeof *plan->buffers);
     for (int32_t i = 0; i < program->buffer_count; i++) {
@@ -93,7 +93,8 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
         sslm_thread scratch = {
             .values = take(from, widest, sizeof(int32_t)),
             .codes = take(from, widest, sizeof(int16_t)),
-            .scores = take(from, positions, sizeof(int32_t)),
+            .scores = take(from, score_count(program), sizeof(int32_t)),
+            .tile = take(from, 1, sizeof(sslm_tile)),
             .saturated = take(from, SSLM_SITE_COUNT * rows, sizeof(uint64_t)),
         };
         if (!is_counting) plan->scratch[i] = scratch;

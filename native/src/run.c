@@ -148,7 +148,7 @@ static int32_t count_items(const sslm_job *job, int64_t *work)
 {
     const sslm_op *op = job->op;
     int64_t keys = 0;
-    int32_t row_count = job->picked_count == 0 ? 0 : op->last_row - op->first_row;
+    int32_t row_count = job->picked_count == 0 ? 0 : op->last_row - op->first_row, tiles = 0;
     switch (op->kind) {
     case SSLM_OP_LINEAR:
         *work = weight_size_bytes(&op->matrix, op->matrix.out_features) * job->row_count;
@@ -159,7 +159,8 @@ static int32_t count_items(const sslm_job *job, int64_t *work)
     case SSLM_OP_ATTENTION:
         for (int32_t row = 0; row < job->row_count; row++) keys += job->rows[row].position + 1;
         *work = keys * op->heads.head_count * job->program->states[op->state].head_dim;
-        return job->row_count * op->heads.head_count;
+        for (int32_t row = 0; row < job->row_count; row += tile_row_count(job, row)) tiles++;
+        return tiles * job->program->states[op->state].head_count;
     case SSLM_OP_ARGMAX:
         *work = (int64_t)job->program->vocab_size * job->picked_count;
         return job->picked_count;

@@ -4,9 +4,71 @@
 #ifndef SSLM_ATTENTION_256_H
 #define SSLM_ATTENTION_256_H
 
-#include "arithmetic.h"
-#include "attention.h"
 #include "vectors_256.h"
+
+#define TOKENS 2
+#define DIMS 2
+#include "tiles_lanes.h"
+
+/* The sums of one token or dim: of the first and of the last lanes, in both planes. */
+typedef struct {
+    __m256i high[2];
+    __m256i low[2];
+} sums_256;
+
+ALWAYS_INLINE sums_256 no_sums(void)
+{
+    __m256i zero = _mm256_setzero_si256();
+    return (sums_256){{zero, zero}, {zero, zero}};
+}
+
+ALWAYS_INLINE void add_lanes(sums_256 *sums, const __m256i high[2], const __m256i low[2], const int16_t *pair)
+{
+    __m256i both = _mm256_set1_epi32(pair_at(pair));
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        ADD_PAIRS(sums->high[i], high[i], both);
+        ADD_PAIRS(sums->low[i], low[i], both);
+    }
+}
+
+ALWAYS_INLINE void store_lanes(const sums_256 *sums, lane_sums high, lane_sums low)
+{
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        _mm256_store_si256((__m256i *)(void *)(high + 8 * i), sums->high[i]);
+        _mm256_store_si256((__m256i *)(void *)(low + 8 * i), sums->low[i]);
+    }
+}
+
+static void dot_lanes(const int16_t *queries, const int16_t *keys, int32_t head_dim, lane_sums high[TOKENS],
+                      lane_sums low[TOKENS])
+{
+    sums_256 sums[TOKENS] = {no_sums(), no_sums()};
+    for (int32_t d = 0; d < head_dim; d += 2, queries += 4 * SSLM_LANES) {
+        __m256i h[2] = {load(queries), load(queries + 16)}, l[2] = {load(queries + 32), load(queries + 48)};
+#pragma GCC unroll 2
+        for (int i = 0; i < TOKENS; i++) add_lanes(&sums[i], h, l, keys + (size_t)i * (size_t)head_dim + d);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < TOKENS; i++) store_lanes(&sums[i], high[i], low[i]);
+}
+
+static void weigh_lanes(const weight_list *list, const int16_t *values, int32_t head_dim, lane_sums high[DIMS],
+                        lane_sums low[DIMS])
+{
+    /* Sums of one half of 64 weights times codes fit 32 bits: 1024 · 32639 · 64 < 2^31. */
+    sums_256 sums[DIMS] = {no_sums(), no_sums()};
+    for (int32_t index = 0; index < list->count; index++) {
+        const int32_t *halves = list->high[index], *rest = list->low[index];
+        const int16_t *pairs = values + 2 * (size_t)list->pairs[index] * (size_t)head_dim;
+        __m256i h[2] = {load(halves), load(halves + 8)}, l[2] = {load(rest), load(rest + 8)};
+#pragma GCC unroll 2
+        for (int i = 0; i < DIMS; i++) add_lanes(&sums[i], h, l, pairs + 2 * i);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < DIMS; i++) store_lanes(&sums[i], high[i], low[i]);
+}
 
 void TIERED(sslm_dot_keys)(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
                            int32_t last, int64_t *sums)

@@ -3,9 +3,11 @@
 #define SSLM_ATTENTION_512_H
 
 #include <immintrin.h>
+#include <string.h>
 
 #include "arithmetic.h"
 #include "attention.h"
+#include "tiles_512.h"
 #include "vectors_512.h"
 
 /* Turn 16 vectors into the vector of their 16 sums, by adding in pairs. */
@@ -59,14 +61,6 @@ void TIERED(sslm_dot_keys)(const int16_t *query, const int16_t *keys, int32_t he
         __m512i lower = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(both, 1));
         _mm512_storeu_si512(sums + token, _mm512_add_epi64(upper, lower));
     }
-}
-
-/* Entries 0 … 63 of a table in four vectors, by index. */
-ALWAYS_INLINE __m512i look_up(const __m512i table[4], __m512i index)
-{
-    __mmask16 is_upper = _mm512_test_epi32_mask(index, _mm512_set1_epi32(32));
-    __m512i lower = _mm512_permutex2var_epi32(table[0], index, table[1]);
-    return _mm512_mask_mov_epi32(lower, is_upper, _mm512_permutex2var_epi32(table[2], index, table[3]));
 }
 
 void TIERED(sslm_pow2neg_page)(const int32_t *nodes, const uint32_t *t, uint32_t *powers)

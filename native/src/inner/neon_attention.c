@@ -1,8 +1,67 @@
 /* The inner loops of attention for AArch64. */
 #include <arm_neon.h>
 
-#include "arithmetic.h"
-#include "attention.h"
+#define TOKENS 1
+#define DIMS 1
+#include "tiles_lanes.h"
+
+/* The sums of one plane: a vector has those of the even and of the odd parts of the pairs of two lanes. */
+typedef struct {
+    int32x4_t parts[SSLM_LANES / 2];
+} plane_sums;
+
+ALWAYS_INLINE void clear_lanes(plane_sums *sums)
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < SSLM_LANES / 2; i++) sums->parts[i] = vdupq_n_s32(0);
+}
+
+ALWAYS_INLINE void add_lanes(plane_sums *sums, const int16_t *left, int16x8_t pair)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < SSLM_LANES / 4; i++) {
+        int16x8_t four = vld1q_s16(left + 8 * i);
+        sums->parts[2 * i] = vmlal_s16(sums->parts[2 * i], vget_low_s16(four), vget_low_s16(pair));
+        sums->parts[2 * i + 1] = vmlal_high_s16(sums->parts[2 * i + 1], four, pair);
+    }
+}
+
+ALWAYS_INLINE void store_lanes(const plane_sums *sums, lane_sums out)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < SSLM_LANES / 4; i++) vst1q_s32(out + 4 * i, vpaddq_s32(sums->parts[2 * i], sums->parts[2 * i + 1]));
+}
+
+static void dot_lanes(const int16_t *queries, const int16_t *keys, int32_t head_dim, lane_sums high[TOKENS],
+                      lane_sums low[TOKENS])
+{
+    plane_sums h, l;
+    clear_lanes(&h);
+    clear_lanes(&l);
+    for (int32_t d = 0; d < head_dim; d += 2, queries += 4 * SSLM_LANES) {
+        int16x8_t pair = vreinterpretq_s16_s32(vdupq_n_s32(pair_at(keys + d)));
+        add_lanes(&h, queries, pair);
+        add_lanes(&l, queries + 2 * SSLM_LANES, pair);
+    }
+    store_lanes(&h, high[0]);
+    store_lanes(&l, low[0]);
+}
+
+static void weigh_lanes(const weight_list *list, const int16_t *values, int32_t head_dim, lane_sums high[DIMS],
+                        lane_sums low[DIMS])
+{
+    plane_sums h, l;
+    clear_lanes(&h);
+    clear_lanes(&l);
+    for (int32_t index = 0; index < list->count; index++) {
+        const int16_t *pairs = values + 2 * (size_t)list->pairs[index] * (size_t)head_dim;
+        int16x8_t pair = vreinterpretq_s16_s32(vdupq_n_s32(pair_at(pairs)));
+        add_lanes(&h, (const int16_t *)(const void *)list->high[index], pair);
+        add_lanes(&l, (const int16_t *)(const void *)list->low[index], pair);
+    }
+    store_lanes(&h, high[0]);
+    store_lanes(&l, low[0]);
+}
 
 void sslm_dot_keys_neon(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first, int32_t last,
                         int64_t *sums)

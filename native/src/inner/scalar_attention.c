@@ -1,6 +1,37 @@
 /* The inner loops of attention in plain C. */
-#include "arithmetic.h"
-#include "attention.h"
+#define TOKENS 1
+#define DIMS 1
+#include "tiles_lanes.h"
+
+static void dot_lanes(const int16_t *queries, const int16_t *keys, int32_t head_dim, lane_sums high[TOKENS],
+                      lane_sums low[TOKENS])
+{
+    memset(high, 0, sizeof high[0]);
+    memset(low, 0, sizeof low[0]);
+    for (int32_t d = 0; d < head_dim; d += 2, queries += 4 * SSLM_LANES) {
+        int16_t pair[2] = {keys[d], keys[d + 1]};
+        for (int32_t lane = 0; lane < SSLM_LANES; lane++) {
+            const int16_t *h = queries + 2 * lane, *l = h + 2 * SSLM_LANES;
+            high[0][lane] += h[0] * pair[0] + h[1] * pair[1];
+            low[0][lane] += l[0] * pair[0] + l[1] * pair[1];
+        }
+    }
+}
+
+static void weigh_lanes(const weight_list *list, const int16_t *values, int32_t head_dim, lane_sums high[DIMS],
+                        lane_sums low[DIMS])
+{
+    memset(high, 0, sizeof high[0]);
+    memset(low, 0, sizeof low[0]);
+    for (int32_t index = 0; index < list->count; index++) {
+        const int16_t *pair = values + 2 * (size_t)list->pairs[index] * (size_t)head_dim;
+        const int32_t *h = list->high[index], *l = list->low[index];
+        for (int32_t lane = 0; lane < SSLM_LANES; lane++) {
+            high[0][lane] += (h[lane] & 0xffff) * pair[0] + (h[lane] >> 16) * pair[1];
+            low[0][lane] += (l[lane] & 0xffff) * pair[0] + (l[lane] >> 16) * pair[1];
+        }
+    }
+}
 
 void sslm_dot_keys_scalar(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
                           int32_t last, int64_t *sums)

@@ -3,18 +3,12 @@
 #include "attention.h"
 #include "ops.h"
 
-/* Keys this far below the largest score, in powers of two with 16 fraction bits, have sums of their own. */
-#define FAR (8u << 16)
-
 /* Of a row of int32 values. */
 #define EXPONENT_MAX 17
 
 /* One query head at one position, and where its keys and values lie. */
 typedef struct {
-    const sslm_job *job;
-    const sslm_span *span;
-    size_t kv_head;
-    int32_t head_dim;
+    sslm_head_place keys;
     int32_t first_key;           /* visible positions */
     int32_t last_key;            /* included */
     int32_t *scores;             /* [positions from the first visible page on] */
@@ -25,20 +19,6 @@ typedef struct {
     int64_t denominator;
     int32_t exponent;            /* E: the largest of all visible values */
 } weighted_sum;
-
-static const int16_t *page_codes(const query_place *at, int32_t state, int32_t page)
-{
-    size_t head_size = SSLM_PAGE_TOKENS * (size_t)at->head_dim;
-    const void *codes = state_page(at->job, at->span, state, page);
-    return (const int16_t *)codes + at->kv_head * head_size;
-}
-
-static const uint8_t *page_exponents(const query_place *at, int32_t state, int32_t page)
-{
-    const sslm_state *record = &at->job->program->states[state];
-    size_t codes_size = 2 * SSLM_PAGE_TOKENS * (size_t)record->head_count * (size_t)record->head_dim;
-    return state_page(at->job, at->span, state, page) + codes_size + at->kv_head * SSLM_PAGE_TOKENS;
-}
 
 static int32_t first_token(const query_place *at, int32_t page)
 {
@@ -66,28 +46,19 @@ static __attribute__((noinline)) void shift_scores(const int64_t *restrict sums,
 /* Steps 1 and 2: write the scores of all visible keys; return the largest. */
 static int32_t score_keys(const query_place *at, const int16_t *query, int32_t query_exponent)
 {
-    int32_t keys = at->job->op->state;
-    int32_t shift = at->job->op->heads.score_shift - query_exponent;
+    int32_t keys = at->keys.job->op->state;
+    int32_t shift = at->keys.job->op->heads.score_shift - query_exponent;
     int32_t first_page = at->first_key / SSLM_PAGE_TOKENS;
     int64_t sums[SSLM_PAGE_TOKENS] = {0};
     int32_t largest = -INT32_MAX;
     for (int32_t page = first_page; page <= at->last_key / SSLM_PAGE_TOKENS; page++) {
         int32_t first = first_token(at, page), last = last_token(at, page);
         int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - first_page);
-        const uint8_t *exponents = page_exponents(at, keys, page);
-        TIERED(sslm_dot_keys)(query, page_codes(at, keys, page), at->head_dim, first, last, sums);
+        const uint8_t *exponents = page_exponents(&at->keys, keys, page);
+        TIERED(sslm_dot_keys)(query, page_codes(&at->keys, keys, page), at->keys.head_dim, first, last, sums);
         shift_scores(sums, exponents, shift, scores);
         for (int32_t token = first; token < last; token++) largest = scores[token] > largest ? scores[token] : largest;
     }
-    return largest;
-}
-
-/* The largest exponent of tokens first … last - 1 of a page. */
-static int32_t largest_exponent(const uint8_t *exponents, int32_t first, int32_t last)
-{
-    uint8_t largest = 0;
-    for (int32_t token = first; token < last; token++)
-        largest = exponents[token] > largest ? exponents[token] : largest;
     return largest;
 }
 
@@ -101,9 +72,9 @@ typedef struct {
  * compilers turn them into vectors. */
 static void weigh_group(const query_place *at, int32_t page, const key_group *group, weighted_sum *total)
 {
-    const int32_t *nodes = at->job->program->pow2_nodes;
-    int32_t values = at->job->op->values;
-    const uint8_t *exponents = page_exponents(at, values, page);
+    const int32_t *nodes = at->keys.job->program->pow2_nodes;
+    int32_t values = at->keys.job->op->values;
+    const uint8_t *exponents = page_exponents(&at->keys, values, page);
     uint32_t nearest = UINT32_MAX, exponent = 0, denominator = 0;
     int32_t first = SSLM_PAGE_TOKENS, last = 0;
     for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
@@ -132,10 +103,10 @@ static void weigh_group(const query_place *at, int32_t page, const key_group *gr
     int32_t shift = (int32_t)whole + total->exponent - (int32_t)exponent;
     if (shift > 62) return;
     int64_t sums[SSLM_HEAD_DIM_MAX];
-    const int16_t *codes = page_codes(at, values, page);
-    TIERED(sslm_weigh_values)(weights, codes, at->head_dim, first / 2, (last + 1) / 2, sums);
+    const int16_t *codes = page_codes(&at->keys, values, page);
+    TIERED(sslm_weigh_values)(weights, codes, at->keys.head_dim, first / 2, (last + 1) / 2, sums);
     int64_t half = (INT64_C(1) << shift) >> 1;
-    for (int32_t d = 0; d < at->head_dim; d++) total->numerators[d] += (sums[d] * 128 + half) >> shift;
+    for (int32_t d = 0; d < at->keys.head_dim; d++) total->numerators[d] += (sums[d] * 128 + half) >> shift;
 }
 
 static void weigh_page(const query_place *at, int32_t page, int32_t largest, weighted_sum *total)
@@ -147,8 +118,8 @@ static void weigh_page(const query_place *at, int32_t page, int32_t largest, wei
         uint32_t distance = (uint32_t)largest - (uint32_t)scores[i];
         uint32_t is_visible = i >= first && i < last ? UINT32_MAX : 0;
         near.distances[i] = far.distances[i] = distance;
-        near.members[i] = distance < FAR ? is_visible : 0;
-        far.members[i] = distance < FAR ? 0 : is_visible;
+        near.members[i] = distance < SSLM_FAR ? is_visible : 0;
+        far.members[i] = distance < SSLM_FAR ? 0 : is_visible;
     }
     weigh_group(at, page, &near, total);
     weigh_group(at, page, &far, total);
@@ -174,40 +145,49 @@ static uint64_t divide(const weighted_sum *total, int32_t head_dim, int32_t *out
 static uint64_t attend(const query_place *at, const int32_t *x, int32_t *out)
 {
     int16_t query[SSLM_HEAD_DIM_MAX];
-    int32_t query_exponent = block_exponent_int32(x, at->head_dim);
-    for (int32_t d = 0; d < at->head_dim; d++) query[d] = (int16_t)rshift_round(x[d], query_exponent);
+    int32_t query_exponent = block_exponent_int32(x, at->keys.head_dim);
+    for (int32_t d = 0; d < at->keys.head_dim; d++) query[d] = (int16_t)rshift_round(x[d], query_exponent);
     int32_t largest = score_keys(at, query, query_exponent);
     int32_t first_page = at->first_key / SSLM_PAGE_TOKENS, last_page = at->last_key / SSLM_PAGE_TOKENS;
     weighted_sum total = {.denominator = 0, .exponent = 0};
     for (int32_t page = first_page; page <= last_page; page++) {
-        const uint8_t *exponents = page_exponents(at, at->job->op->values, page);
+        const uint8_t *exponents = page_exponents(&at->keys, at->keys.job->op->values, page);
         int32_t exponent = largest_exponent(exponents, first_token(at, page), last_token(at, page));
         total.exponent = exponent > total.exponent ? exponent : total.exponent;
     }
     for (int32_t page = first_page; page <= last_page; page++) weigh_page(at, page, largest, &total);
-    return divide(&total, at->head_dim, out);
+    return divide(&total, at->keys.head_dim, out);
+}
+
+static void attend_row(const sslm_job *job, size_t kv_head, int32_t row, sslm_thread *thread)
+{
+    const sslm_state *keys = &job->program->states[job->op->state];
+    int32_t group = job->op->heads.head_count / keys->head_count;
+    query_place at = {
+        .keys = {.job = job, .span = job->rows[row].span, .kv_head = kv_head, .head_dim = keys->head_dim},
+        .first_key = first_key(job, row),
+        .last_key = job->rows[row].position,
+        .scores = thread->scores,
+    };
+    for (int32_t head = (int32_t)kv_head * group; head < ((int32_t)kv_head + 1) * group; head++) {
+        int32_t start = head * keys->head_dim;
+        site_counts(job, thread)[row] +=
+            attend(&at, int32_row(&job->source, row) + start, int32_row(&job->out, row) + start);
+    }
 }
 
 void TIERED(sslm_attention)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {
-    const sslm_heads *heads = &job->op->heads;
-    const sslm_state *keys = &job->program->states[job->op->state];
-    uint64_t *saturated = site_counts(job, thread);
-    int32_t group = heads->head_count / keys->head_count;
-    for (int32_t item = first; item < last; item++) {
-        int32_t row = item / heads->head_count, head = item % heads->head_count;
-        int32_t position = job->rows[row].position;
-        int32_t hidden = heads->window == 0 ? 0 : position + 1 - heads->window;
-        query_place at = {
-            .job = job,
-            .span = job->rows[row].span,
-            .kv_head = (size_t)(head / group),
-            .head_dim = keys->head_dim,
-            .first_key = hidden > 0 ? hidden : 0,
-            .last_key = position,
-            .scores = thread->scores,
-        };
-        int32_t start = head * keys->head_dim;
-        saturated[row] += attend(&at, int32_row(&job->source, row) + start, int32_row(&job->out, row) + start);
+    int32_t heads = job->program->states[job->op->state].head_count, item = 0;
+    for (int32_t row = 0, count; row < job->row_count; row += count) {
+        count = tile_row_count(job, row);
+        for (int32_t head = 0; head < heads; head++, item++) {
+            if (item < first || item >= last) continue;
+            if (count >= SSLM_TILED_ROWS_MIN) {
+                TIERED(sslm_attend_tile)(job, (size_t)head, row, count, thread);
+            } else {
+                for (int32_t i = row; i < row + count; i++) attend_row(job, (size_t)head, i, thread);
+            }
+        }
     }
 }

@@ -47,6 +47,7 @@ struct sslm_tile {
 /* A page of keys or values, as far as some row of a tile sees it. */
 typedef struct {
     const int16_t *codes;
+    const int16_t *next;                /* codes that are read next */
     _Alignas(SSLM_ALIGNMENT) int32_t exponents[SSLM_PAGE_TOKENS];   /* any number where there is no token */
     int32_t first_position;
     int32_t score_start;                /* index of the page's first score */

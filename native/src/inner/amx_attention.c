@@ -97,30 +97,38 @@ ALWAYS_INLINE void dot_tokens(const sslm_tile *tile, const sslm_tile_head *head,
     _tile_stored(2, planes->sums[2], BLOCK);
 }
 
-static void score_head(sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page)
+static void finish_tokens(const sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page, int32_t token,
+                          const sum_planes *planes)
 {
-    sum_planes planes[2];
     __m512i right = _mm512_load_si512(head->sum_shifts), left = _mm512_sub_epi32(_mm512_set1_epi32(8), right);
-    __m512i far_left = _mm512_add_epi32(left, _mm512_set1_epi32(8));
-    for (int32_t token = page->first / SIDE * SIDE; token < page->last; token += SIDE) {
-        sum_planes *sums = &planes[token / SIDE % 2];
-        dot_tokens(tile, head, token, sums);
+    __m512i far_left = _mm512_add_epi32(left, _mm512_set1_epi32(8)), largest = _mm512_load_si512(head->largest);
 #pragma GCC unroll 4
-        for (int i = 0; i < SIDE; i++) {
-            __m512i cut = _mm512_sllv_epi32(_mm512_load_si512(sums->sums[0][i]), far_left);
-            cut = _mm512_add_epi32(cut, _mm512_sllv_epi32(_mm512_load_si512(sums->sums[1][i]), left));
-            cut = _mm512_add_epi32(cut, _mm512_srav_epi32(_mm512_load_si512(sums->sums[2][i]), right));
-            finish_scores(tile, head, page, token + i, cut);
-        }
+    for (int i = 0; i < SIDE; i++) {
+        __m512i cut = _mm512_sllv_epi32(_mm512_load_si512(planes->sums[0][i]), far_left);
+        cut = _mm512_add_epi32(cut, _mm512_sllv_epi32(_mm512_load_si512(planes->sums[1][i]), left));
+        cut = _mm512_add_epi32(cut, _mm512_srav_epi32(_mm512_load_si512(planes->sums[2][i]), right));
+        largest = finish_scores(tile, head, page, token + i, cut, largest);
     }
+    _mm512_store_si512(head->largest, largest);
 }
 
 void sslm_score_page_amx(sslm_tile *tile, const sslm_tile_page *page)
 {
+    sum_planes planes[2];
+    int32_t start = page->first / SIDE * SIDE, head = 0, token = start;
     _tile_loadconfig(&shapes);
     pack_keys(tile, page);
     TILES_READ_MEMORY();
-    for (int32_t i = 0; i < tile->head_count; i++) score_head(tile, &tile->heads[i], page);
+    dot_tokens(tile, &tile->heads[0], token, &planes[0]);
+    for (int32_t turn = 0; head < tile->head_count; turn ^= 1) {
+        int32_t next_token = token + SIDE < page->last ? token + SIDE : start;
+        int32_t next_head = next_token == start ? head + 1 : head;
+        /* The next sums are on their way while these are read. */
+        if (next_head < tile->head_count) dot_tokens(tile, &tile->heads[next_head], next_token, &planes[turn ^ 1]);
+        finish_tokens(tile, &tile->heads[head], page, token, &planes[turn]);
+        head = next_head;
+        token = next_token;
+    }
     _tile_release();
 }
 
@@ -147,8 +155,10 @@ static void pack_values(sslm_tile *tile, const sslm_tile_page *page)
     }
 }
 
+typedef int8_t packed_weights[3][SIDE][BLOCK];
+
 /* The three bytes of the weights of four tokens side by side, in the order of pack_values. */
-static void pack_weights(const sslm_tile_group *group, int8_t packed[3][SIDE][BLOCK])
+static void pack_weights(const sslm_tile_group *group, packed_weights packed)
 {
     __m512i low_half = _mm512_set1_epi32(0xffff), low_byte = _mm512_set1_epi16(0xff);
     __m512i high_byte = _mm512_set1_epi16((short)0xff00);
@@ -170,7 +180,7 @@ static void pack_weights(const sslm_tile_group *group, int8_t packed[3][SIDE][BL
 }
 
 /* Sums of 16 dims by powers of 256. */
-ALWAYS_INLINE void weigh_dims(const int8_t *values, int8_t weights[3][SIDE][BLOCK], sum_planes *planes)
+ALWAYS_INLINE void weigh_dims(const int8_t *values, packed_weights weights, sum_planes *planes)
 {
     _tile_zero(0);
     _tile_zero(1);
@@ -193,37 +203,58 @@ ALWAYS_INLINE void weigh_dims(const int8_t *values, int8_t weights[3][SIDE][BLOC
     _tile_stored(3, planes->sums[3], BLOCK);
 }
 
-static void add_group(const sslm_tile *tile, sslm_tile_head *head, const sslm_tile_group *group)
+ALWAYS_INLINE void add_dims(const group_cut *cut, const sum_planes *planes, int64_t numerators[SIDE][SSLM_LANES])
 {
-    if (group->is_empty) return;
-    _Alignas(64) int8_t weights[3][SIDE][BLOCK];
-    sum_planes planes[2];
-    pack_weights(group, weights);
-    TILES_READ_MEMORY();
-    group_cut cut = cut_of(tile, group);
-    for (int32_t first = 0; first < tile->head_dim; first += SIDE) {
-        sum_planes *sums = &planes[first / SIDE % 2];
-        weigh_dims(tile->packed + 2 * BLOCK * (size_t)first, weights, sums);
 #pragma GCC unroll 4
-        for (int i = 0; i < SIDE; i++) {
-            __m512i lower = _mm512_slli_epi32(_mm512_load_si512(sums->sums[1][i]), 8);
-            lower = _mm512_add_epi32(lower, _mm512_load_si512(sums->sums[0][i]));
-            __m512i upper = _mm512_slli_epi32(_mm512_load_si512(sums->sums[3][i]), 8);
-            upper = _mm512_add_epi32(upper, _mm512_load_si512(sums->sums[2][i]));
-            upper = _mm512_add_epi32(upper, _mm512_srai_epi32(lower, 16));
-            add_numerators(&cut, upper, _mm512_slli_epi32(lower, 16), head->numerators[first + i]);
-        }
+    for (int i = 0; i < SIDE; i++) {
+        __m512i lower = _mm512_slli_epi32(_mm512_load_si512(planes->sums[1][i]), 8);
+        lower = _mm512_add_epi32(lower, _mm512_load_si512(planes->sums[0][i]));
+        __m512i upper = _mm512_slli_epi32(_mm512_load_si512(planes->sums[3][i]), 8);
+        upper = _mm512_add_epi32(upper, _mm512_load_si512(planes->sums[2][i]));
+        upper = _mm512_add_epi32(upper, _mm512_srai_epi32(lower, 16));
+        add_numerators(cut, upper, _mm512_slli_epi32(lower, 16), numerators[i]);
     }
+}
+
+/* What the groups of a head that are not empty add. */
+typedef struct {
+    _Alignas(64) packed_weights weights[2];
+    group_cut cuts[2];
+    int32_t count;
+} head_weights;
+
+static void pack_groups(const sslm_tile *tile, head_weights *packed)
+{
+    const sslm_tile_group *groups[2] = {&tile->near, &tile->far};
+    packed->count = 0;
+    for (int i = 0; i < 2; i++) {
+        if (groups[i]->is_empty) continue;
+        pack_weights(groups[i], packed->weights[packed->count]);
+        packed->cuts[packed->count++] = cut_of(tile, groups[i]);
+    }
+    TILES_READ_MEMORY();
 }
 
 void sslm_attend_page_amx(sslm_tile *tile, const sslm_tile_page *page)
 {
+    head_weights packed;
+    sum_planes planes[2];
+    int32_t blocks = (tile->head_dim + SIDE - 1) / SIDE;
     _tile_loadconfig(&shapes);
     pack_values(tile, page);
-    for (int32_t i = 0; i < tile->head_count; i++) {
-        weigh_page(tile, &tile->heads[i], page);
-        add_group(tile, &tile->heads[i], &tile->near);
-        add_group(tile, &tile->heads[i], &tile->far);
+    weigh_page(tile, &tile->heads[0], page);
+    for (int32_t index = 0; index < tile->head_count; index++) {
+        pack_groups(tile, &packed);
+        weigh_dims(tile->packed, packed.weights[0], &planes[0]);
+        /* The next sums are on their way while these are read, and while the next head's keys are weighed. */
+        if (index + 1 < tile->head_count) weigh_page(tile, &tile->heads[index + 1], page);
+        for (int32_t turn = 0; turn < blocks * packed.count; turn++) {
+            int32_t next = turn + 1, block = turn % blocks;
+            if (next < blocks * packed.count)
+                weigh_dims(tile->packed + 2 * BLOCK * SIDE * (size_t)(next % blocks), packed.weights[next / blocks],
+                           &planes[next % 2]);
+            add_dims(&packed.cuts[turn / blocks], &planes[turn % 2], tile->heads[index].numerators + SIDE * block);
+        }
     }
     _tile_release();
 }

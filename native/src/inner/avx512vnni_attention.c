@@ -33,6 +33,7 @@ ALWAYS_INLINE __m512i spread_pair(const int16_t *pair)
 static void score_head(sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page)
 {
     size_t head_dim = (size_t)tile->head_dim;
+    __m512i largest = _mm512_load_si512(head->largest);
     /* A page holds 64 tokens, so that whole groups of eight can be read whatever they contain; what a last pair has beyond
      * the dims meets a zero. */
     for (int32_t token = page->first / 8 * 8; token < page->last; token += 8) {
@@ -53,9 +54,10 @@ static void score_head(sslm_tile *tile, sslm_tile_head *head, const sslm_tile_pa
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++) {
             __m512i cut = _mm512_add_epi32(_mm512_sllv_epi32(high[i], left), _mm512_srav_epi32(low[i], right));
-            finish_scores(tile, head, page, token + i, cut);
+            largest = finish_scores(tile, head, page, token + i, cut, largest);
         }
     }
+    _mm512_store_si512(head->largest, largest);
 }
 
 void sslm_score_page_avx512vnni(sslm_tile *tile, const sslm_tile_page *page)

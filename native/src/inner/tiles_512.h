@@ -23,18 +23,29 @@ ALWAYS_INLINE __mmask16 sees(const sslm_tile *tile, int32_t position)
            & _mm512_cmpge_epi32_mask(_mm512_load_si512(tile->last_keys), at);
 }
 
-/* Turn a token's sums of products, cut by head->sum_shifts, into its scores. */
-ALWAYS_INLINE void finish_scores(const sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page, int32_t token,
-                                 __m512i cut)
+/* Of the codes that come next, fetch a token's share of a head's share. They come from far away: between two uses of a
+ * layer's pages lie the weights of all others. */
+ALWAYS_INLINE void fetch_ahead(const sslm_tile *tile, const sslm_tile_head *head, const sslm_tile_page *page,
+                               int32_t token)
+{
+    int32_t lines = (2 * tile->head_dim + 64 * tile->head_count - 1) / (64 * tile->head_count);
+    size_t turn = (size_t)(head - tile->heads) * SSLM_PAGE_TOKENS + (size_t)token;
+    const char *next = (const char *)page->next + 64 * turn * (size_t)lines;
+    for (int32_t i = 0; i < lines; i++) _mm_prefetch(next + 64 * i, _MM_HINT_T0);
+}
+
+/* Turn a token's sums of products, cut by head->sum_shifts, into its scores; return the largest so far. */
+ALWAYS_INLINE __m512i finish_scores(const sslm_tile *tile, const sslm_tile_head *head, const sslm_tile_page *page,
+                                    int32_t token, __m512i cut, __m512i largest)
 {
     __m512i shift = _mm512_load_si512(head->score_shifts);
     shift = _mm512_sub_epi32(shift, _mm512_set1_epi32(page->exponents[token]));
     __m512i doubled = _mm512_srav_epi32(cut, shift);
     __m512i score = _mm512_srai_epi32(_mm512_add_epi32(doubled, _mm512_set1_epi32(1)), 1);
     __mmask16 seen = page->is_whole ? 0xffff : sees(tile, page->first_position + token);
-    __m512i largest = _mm512_load_si512(head->largest);
-    _mm512_store_si512(head->largest, _mm512_mask_max_epi32(largest, seen, largest, score));
     _mm512_store_si512(head->scores[page->score_start + token], score);
+    fetch_ahead(tile, head, page, token);
+    return _mm512_mask_max_epi32(largest, seen, largest, score);
 }
 
 /* What the distances of a page's keys say of a group. */
@@ -133,6 +144,7 @@ ALWAYS_INLINE void weigh_keys(sslm_tile *tile, sslm_tile_head *head, const sslm_
             is_far &= seen;
             is_near &= seen;
         }
+        fetch_ahead(tile, head, page, token);
         __m512i power = fraction_power(starts, steps, t);
         __m512i down = _mm512_sub_epi32(_mm512_srli_epi32(t, 16), _mm512_mask_mov_epi32(far_whole, is_near, near_whole));
         __m512i p = _mm512_srli_epi32(_mm512_add_epi32(_mm512_srlv_epi32(power, down), one), 1);

@@ -32,10 +32,12 @@ static void clip(int32_t page, int32_t first_position, int32_t last_position, in
 
 static sslm_tile_page page_of(const tile_place *at, int32_t state, int32_t page)
 {
+    int32_t is_last = page == at->last_page;
     const sslm_tile *tile = at->tile;
     const uint8_t *exponents = page_exponents(&at->keys, state, page);
     sslm_tile_page found = {
         .codes = page_codes(&at->keys, state, page),
+        .next = page_codes(&at->keys, is_last ? at->keys.job->op->values : state, is_last ? at->first_page : page + 1),
         .first_position = page * SSLM_PAGE_TOKENS,
         .score_start = (page - at->first_page) * SSLM_PAGE_TOKENS,
     };
@@ -72,10 +74,11 @@ static void find_value_exponents(const tile_place *at)
 static void start_lane(const tile_place *at, sslm_tile_head *head, int32_t lane, const int32_t *x)
 {
     int32_t head_dim = at->keys.head_dim, exponent = block_exponent_int32(x, head_dim);
-    int64_t sizes = 0;
+    uint32_t sizes = 0;
     for (int32_t d = 0; d < head_dim; d++) {
-        head->codes[lane][d] = (int16_t)rshift_round(x[d], exponent);
-        sizes += head->codes[lane][d] < 0 ? -head->codes[lane][d] : head->codes[lane][d];
+        int32_t code = rshift_round_int32(x[d], exponent);
+        head->codes[lane][d] = (int16_t)code;
+        sizes += abs32(code);
     }
     /* No sum is larger than this. */
     int32_t bits = bit_length((uint64_t)sizes * SSLM_CODE_MAX);
@@ -87,7 +90,8 @@ static void start_head(const tile_place *at, sslm_tile_head *head, int32_t index
 {
     sslm_tile *tile = at->tile;
     const sslm_rows *source = &at->keys.job->source;
-    memset(head->codes, 0, sizeof head->codes);
+    for (int32_t lane = 0; lane < SSLM_LANES; lane++)
+        memset(head->codes[lane], 0, padded_width(tile->head_dim) * sizeof head->codes[lane][0]);
     memset(head->denominators, 0, sizeof head->denominators);
     size_t dims = ((size_t)tile->head_dim + SSLM_LANES - 1) / SSLM_LANES * SSLM_LANES;
     memset(head->numerators, 0, dims * sizeof head->numerators[0]);

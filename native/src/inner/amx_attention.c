@@ -1,7 +1,7 @@
 /* The inner loops of attention where there are tiles beside AVX-512.
  *
- * Codes are 256 · h + l with signed bytes h and l, and weights have three bytes, so that tiles of bytes give exact sums.
- * A tile of keys has 16 tokens, one of values 16 dims; the other operand has the 16 lanes.
+ * Codes are 256 · h + l with signed bytes h and l, and weights have three bytes, so that tiles of bytes give exact
+ * sums. A tile of keys has 16 tokens, one of values 16 dims; the other operand has the 16 lanes.
  */
 #include "attention_512.h"
 

@@ -34,8 +34,8 @@ static void score_head(sslm_tile *tile, sslm_tile_head *head, const sslm_tile_pa
 {
     size_t head_dim = (size_t)tile->head_dim;
     __m512i largest = _mm512_load_si512(head->largest);
-    /* A page holds 64 tokens, so that whole groups of eight can be read whatever they contain; what a last pair has beyond
-     * the dims meets a zero. */
+    /* A page holds 64 tokens, so that whole groups of eight can be read whatever they contain; what a last pair has
+     * beyond the dims meets a zero. */
     for (int32_t token = page->first / 8 * 8; token < page->last; token += 8) {
         const int16_t *keys = page->codes + (size_t)token * head_dim;
         __m512i high[8], low[8];
@@ -78,7 +78,8 @@ static void list_weights(const sslm_tile_group *group, int32_t first, int32_t la
     __m512i part = _mm512_set1_epi32(0x3ff);
     int32_t count = 0;
     for (int32_t pair = first; pair < last; pair++) {
-        __m512i even = _mm512_load_si512(group->weights[2 * pair]), odd = _mm512_load_si512(group->weights[2 * pair + 1]);
+        __m512i even = _mm512_load_si512(group->weights[2 * pair]);
+        __m512i odd = _mm512_load_si512(group->weights[2 * pair + 1]);
         __m512i high = _mm512_or_si512(_mm512_srli_epi32(even, 10), _mm512_slli_epi32(_mm512_srli_epi32(odd, 10), 16));
         __m512i low = _mm512_or_si512(_mm512_and_si512(even, part), _mm512_slli_epi32(_mm512_and_si512(odd, part), 16));
         list->high[count] = high;

@@ -29,7 +29,8 @@ ALWAYS_INLINE void add_lanes(plane_sums *sums, const int16_t *left, int16x8_t pa
 ALWAYS_INLINE void store_lanes(const plane_sums *sums, lane_sums out)
 {
 #pragma GCC unroll 4
-    for (int i = 0; i < SSLM_LANES / 4; i++) vst1q_s32(out + 4 * i, vpaddq_s32(sums->parts[2 * i], sums->parts[2 * i + 1]));
+    for (int i = 0; i < SSLM_LANES / 4; i++)
+        vst1q_s32(out + 4 * i, vpaddq_s32(sums->parts[2 * i], sums->parts[2 * i + 1]));
 }
 
 static void dot_lanes(const int16_t *queries, const int16_t *keys, int32_t head_dim, lane_sums high[TOKENS],

@@ -54,7 +54,8 @@ typedef struct {
     __m512i exponent;
 } group_range;
 
-ALWAYS_INLINE __m512i distance_of(const sslm_tile_head *head, const sslm_tile_page *page, int32_t token, __m512i largest)
+ALWAYS_INLINE __m512i distance_of(const sslm_tile_head *head, const sslm_tile_page *page, int32_t token,
+                                  __m512i largest)
 {
     return _mm512_sub_epi32(largest, _mm512_load_si512(head->scores[page->score_start + token]));
 }
@@ -146,7 +147,8 @@ ALWAYS_INLINE void weigh_keys(sslm_tile *tile, sslm_tile_head *head, const sslm_
         }
         fetch_ahead(tile, head, page, token);
         __m512i power = fraction_power(starts, steps, t);
-        __m512i down = _mm512_sub_epi32(_mm512_srli_epi32(t, 16), _mm512_mask_mov_epi32(far_whole, is_near, near_whole));
+        __m512i whole = _mm512_mask_mov_epi32(far_whole, is_near, near_whole);
+        __m512i down = _mm512_sub_epi32(_mm512_srli_epi32(t, 16), whole);
         __m512i p = _mm512_srli_epi32(_mm512_add_epi32(_mm512_srlv_epi32(power, down), one), 1);
         near_sum = _mm512_mask_add_epi32(near_sum, is_near, near_sum, p);
         far_sum = _mm512_mask_add_epi32(far_sum, is_far, far_sum, p);
@@ -195,7 +197,7 @@ ALWAYS_INLINE group_cut cut_of(const sslm_tile *tile, const sslm_tile_group *gro
     return cut;
 }
 
-/* Step 5 for a dim: add a group's sums, of which upper has all but the 16 low bits, and lower these, shifted up by 16. */
+/* Step 5 for a dim: add a group's sums, of which upper has all but the 16 low bits, and lower these, times 2^16. */
 ALWAYS_INLINE void add_numerators(const group_cut *cut, __m512i upper, __m512i lower, int64_t *numerators)
 {
     __m512i sums[2] = {_mm512_unpacklo_epi32(lower, upper), _mm512_unpackhi_epi32(lower, upper)};

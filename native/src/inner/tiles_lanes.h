@@ -96,7 +96,8 @@ static void measure_token(const sslm_tile *tile, const sslm_tile_head *head, con
     for (int32_t lane = 0; lane < SSLM_LANES; lane++) {
         uint32_t t = (uint32_t)head->largest[lane] - (uint32_t)scores[lane];
         int32_t is_seen = (position >= tile->first_keys[lane]) & (position <= tile->last_keys[lane]);
-        uint32_t in_near = 0u - (uint32_t)(is_seen & (t < SSLM_FAR)), in_far = 0u - (uint32_t)(is_seen & (t >= SSLM_FAR));
+        uint32_t in_near = 0u - (uint32_t)(is_seen & (t < SSLM_FAR));
+        uint32_t in_far = 0u - (uint32_t)(is_seen & (t >= SSLM_FAR));
         uint32_t near_t = t | ~in_near, far_t = t | ~in_far;
         near->nearest[lane] = near_t < near->nearest[lane] ? near_t : near->nearest[lane];
         far->nearest[lane] = far_t < far->nearest[lane] ? far_t : far->nearest[lane];
@@ -181,8 +182,8 @@ static void list_weights(const sslm_tile_group *group, int32_t first, int32_t la
 
 /* Step 5 for a dim. Adding 2^62 before the shift, and taking its share off after, lets it be one of a number that is
  * not negative. */
-static void add_numerators(const uint64_t *restrict shifts, const uint64_t *restrict middles, const int32_t *restrict high,
-                           const int32_t *restrict low, int64_t *restrict numerators)
+static void add_numerators(const uint64_t *restrict shifts, const uint64_t *restrict middles,
+                           const int32_t *restrict high, const int32_t *restrict low, int64_t *restrict numerators)
 {
     for (int32_t lane = 0; lane < SSLM_LANES; lane++) {
         uint64_t sum = (uint64_t)(((int64_t)high[lane] << 10) + low[lane]) << 7;

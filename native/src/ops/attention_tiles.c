@@ -99,8 +99,9 @@ static void start_head(const tile_place *at, sslm_tile_head *head, int32_t index
         head->largest[lane] = INT32_MIN;
         head->sum_shifts[lane] = 0;
         head->score_shifts[lane] = INT8_MAX;
-        if (lane < tile->row_count)
-            start_lane(at, head, lane, int32_row(source, at->first_row + lane) + (size_t)index * (size_t)tile->head_dim);
+        if (lane >= tile->row_count) continue;
+        const int32_t *row = int32_row(source, at->first_row + lane);
+        start_lane(at, head, lane, row + (size_t)index * (size_t)tile->head_dim);
     }
     TIERED(sslm_pack_queries)(tile, head);
 }

@@ -253,7 +253,7 @@ def large_figures(large: dict[int, dict[str, Any]]) -> Iterator[Figure]:
 
 def cost_figures(costs: dict[str, Any]) -> Iterator[Figure]:
     """Yield what opening and running takes besides time."""
-    limits = (
+    limits: tuple[tuple[str, int, float | None, str, str], ...] = (
         ("plan_bytes", MIB, 16.0, "plan_mib", "workspace and plan, at 64 rows"),
         (
             "generate_beyond_bytes",
@@ -265,6 +265,7 @@ def cost_figures(costs: dict[str, Any]) -> Iterator[Figure]:
         ("open_s", 1, 0.3, "open_s", "the shortest opening in fresh processes"),
         ("hashed_open_s", 1, 0.3, "hashed_open_s", "sslm.load(path, sha256=...)"),
         ("import_s", 1, 0.15, "import_s", "import sslm in a fresh process"),
+        ("load_import_s", 1, None, "load_import_s", "what sslm.load imports when first named"),
     )
     for name, divisor, target, key, note in limits:
         if name in costs:

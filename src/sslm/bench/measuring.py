@@ -89,6 +89,12 @@ class Measurement:
         return self.bytes_per_s / self.ceiling
 
     @property
+    def linear_products_per_s(self) -> float:
+        """Products per second of the ops that multiply by weights, in their own time; or 0."""
+        busy_ns = self.op_ns.get("linear", 0) + self.op_ns.get("logits", 0)
+        return self.products * 1e9 / busy_ns if busy_ns else 0.0
+
+    @property
     def op_shares(self) -> dict[str, float]:
         """Share of the ops' time by kind, the largest first, without those that took none."""
         total = sum(self.op_ns.values()) or 1

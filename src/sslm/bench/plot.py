@@ -29,12 +29,6 @@ def require_plot_library() -> None:
         raise PlotLibraryMissingError
 
 
-def products_per_s(measurement: Measurement) -> float:
-    """Return the products per second of a case while its linear ops run, from their own time."""
-    busy_ns = measurement.op_ns.get("linear", 0) + measurement.op_ns.get("logits", 0)
-    return measurement.products * 1e9 / busy_ns if busy_ns else 0.0
-
-
 def draw(measurements: Sequence[Measurement], title: str, file: BinaryIO, *, ending: str) -> None:
     """Write the picture of the cases with the first case's number of threads.
 
@@ -85,7 +79,7 @@ def draw(measurements: Sequence[Measurement], title: str, file: BinaryIO, *, end
 
 def _draw_roof(axes: Any, measurements: Sequence[Measurement]) -> None:
     ceiling = max(one.ceiling for one in measurements)
-    level = max(products_per_s(one) for one in measurements) / 1e9
+    level = max(one.linear_products_per_s for one in measurements) / 1e9
     intensities = [one.products / one.read_bytes for one in measurements]
     left, right = min(intensities) * _LEFT_SHARE, max(intensities) * _RIGHT_FACTOR
     knee = max(level * 1e9 / ceiling, left)

@@ -211,17 +211,18 @@ def _show(opened: "Model", found: "tuple[Measurement, ...]") -> None:
         for one in found
     ]
     print_table(head, rows, right=head[1:])
-    print_text("\nwhere the time goes, in percent\n\n")
+    print_text("\nwhere the time goes, in percent; G/s: billion products of linear and logits\n\n")
     kinds = _kinds(found)
     rows = [
         [
             one.case.name,
             str(one.case.threads),
             *(f"{100 * one.op_shares.get(kind, 0):.1f}" for kind in kinds),
+            f"{one.linear_products_per_s / 1e9:.0f}",
         ]
         for one in found
     ]
-    head = ["test", "threads", *(kind.replace("_", " ") for kind in kinds)]
+    head = ["test", "threads", *(kind.replace("_", " ") for kind in kinds), "G/s"]
     print_table(head, rows, right=head[1:])
 
 
@@ -266,4 +267,5 @@ def _test_facts(one: "Measurement", case: "Case") -> dict[str, object]:
         "share_of_ceiling": one.share_of_ceiling,
         "products": one.products,
         "op_ns": one.op_ns,
+        "linear_products_per_s": one.linear_products_per_s,
     }

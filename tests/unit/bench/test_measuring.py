@@ -27,13 +27,15 @@ def test_figures_follow_from_the_seconds() -> None:
         mapped_ceilings=(1e9, 3e9, 2e9),
         huge_ceilings=(4e9, 5e9, 3e9),
         read_bytes=800_000_000,
-        products=80,
+        products=1800,
         op_ns={"linear": 300, "attention": 0, "logits": 600, "add": 100},
     )
     assert (one.tokens, one.median_s, one.tokens_per_s, one.ms_per_token) == (8, 0.4, 20, 50)
     assert one.spread == pytest.approx(0.75)
     assert (one.bytes_per_token, one.bytes_per_s) == (1e8, 2e9)
     assert (one.ceiling, one.share_of_ceiling) == (4e9, 0.5)
+    # In the 900 ns of linear and logits.
+    assert one.linear_products_per_s == pytest.approx(2e9)
     assert list(one.op_shares.items()) == [("logits", 0.6), ("linear", 0.3), ("add", 0.1)]
 
 

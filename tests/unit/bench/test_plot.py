@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from sslm.bench import Case, Measurement
-from sslm.bench.plot import draw, products_per_s, require_plot_library
+from sslm.bench.plot import draw, require_plot_library
 from sslm.errors.commands import PlotLibraryMissingError
 
 MEASUREMENT = Measurement(
@@ -18,10 +18,6 @@ MEASUREMENT = Measurement(
     products=5000,
     op_ns={"linear": 1500, "logits": 1000, "attention": 9000},
 )
-
-
-def test_products_count_in_the_time_of_linear_ops() -> None:
-    assert products_per_s(MEASUREMENT) == 2e9
 
 
 def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,7 +219,9 @@ typedef struct {
     uint8_t *trace;                 /* [last_layer + 1][row_count][32] or NULL */
     const int32_t *token_ids;       /* [row_count] */
     int64_t *logits;                /* [row_count - first_logits_row][vocab_size], or NULL for none */
-    int32_t *selected;              /* [row_count - first_logits_row], or NULL for none */
+    int32_t *selected;              /* [row_count - first_logits_row], or NULL for none; -1 where no id is allowed */
+    const uint32_t *allowed;        /* [vocab_size / 32], rounded up: a bit for each id, or NULL for all. The logits
+                                       of others are INT64_MIN; panels of 16 without any are not read. */
     int64_t pool_page_count;
     int64_t table_page_count;       /* entries of pages */
     int64_t first_position;

@@ -18,7 +18,8 @@ static int64_t largest_logit(const int64_t *logits, size_t count)
     return largest[0];
 }
 
-static size_t largest_id(const int64_t *logits, size_t count)
+/* -1 if there is none. */
+static int32_t largest_id(const int64_t *logits, size_t count)
 {
     size_t start_of_best = 0;
     int64_t best = INT64_MIN;
@@ -27,9 +28,10 @@ static size_t largest_id(const int64_t *logits, size_t count)
         int64_t largest = largest_logit(logits + start, rest < BLOCK_IDS ? rest : BLOCK_IDS);
         if (largest > best) best = largest, start_of_best = start;
     }
+    if (best == INT64_MIN) return -1;
     size_t id = start_of_best;
     while (logits[id] != best) id++;
-    return id;
+    return (int32_t)id;
 }
 
 void TIERED(sslm_argmax)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
@@ -41,6 +43,6 @@ void TIERED(sslm_argmax)(const sslm_job *job, int32_t first, int32_t last, sslm_
         if (place->span->selected == NULL) continue;
         size_t logits_row = (size_t)(place->index - place->span->first_logits_row);
         const int64_t *logits = place->span->logits + logits_row * vocab_size;
-        place->span->selected[logits_row] = (int32_t)largest_id(logits, vocab_size);
+        place->span->selected[logits_row] = largest_id(logits, vocab_size);
     }
 }

@@ -12,6 +12,14 @@ CHUNK_ROWS_MAX = 64
 
 DIGEST_SIZE_BYTES = 32
 
+NOT_ALLOWED = -(1 << 63)
+"""The logit of an id that a span does not allow: below every other."""
+
+
+def allowed_size_bytes(vocab_size: int) -> int:
+    """Return the bytes of the mask of a span's allowed ids."""
+    return (vocab_size + 31) // 32 * 4
+
 
 @dataclass(slots=True, kw_only=True)
 class SequenceMemory:
@@ -55,11 +63,15 @@ class Span:
         token_ids: int32, one id per row; at most CHUNK_ROWS_MAX.
         first_logits_row: Rows from here on get logits; the count of rows means none.
         logits: int64 [rows with logits, vocab_size], written by the head segments.
-        selected: int32 [rows with logits], written by the select segment.
+        selected: int32 [rows with logits], written by the select segment; -1 if no id is allowed.
         trace: Where to write every segment's digests, or None.
         adapter_slot: Which adapter applies; 0 is none.
         is_prefill: Whether the ids were given, and are not the one chosen before: work may be
             shared in other parts, to the same bits.
+        allowed: uint32 [vocab_size / 32, rounded up], bit i % 32 of word i / 32 for token id i:
+            those that may be chosen, in all rows; None is all. The logits of others become
+            ``NOT_ALLOWED``. Native tiers read the head in panels of 16 ids, and skip those
+            without an allowed one.
     """
 
     memory: SequenceMemory
@@ -71,6 +83,7 @@ class Span:
     trace: Trace | None = None
     adapter_slot: int = field(default=0)
     is_prefill: bool = False
+    allowed: memoryview | None = None
 
     @property
     def row_count(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from sslm.errors.program import OpShapeError
 from sslm.native_library import NativeLibrary, borrow
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import DIGEST_SIZE_BYTES, Span
+from sslm.program.plan import DIGEST_SIZE_BYTES, Span, allowed_size_bytes
 from sslm.program.program import Program
 
 
@@ -23,6 +23,7 @@ class SpanLowering:
         self._ffi = library.ffi
         self._row_size_bytes = 4 * program.residual.width
         self._logits_size_bytes = 8 * program.vocab_size
+        self._allowed_size_bytes = allowed_size_bytes(program.vocab_size)
         self._page_size_bytes = layout.page_size_bytes
         self._fixed_size_bytes = layout.fixed_size_bytes
         self._traced_count = program.first_head_index
@@ -40,12 +41,19 @@ class SpanLowering:
         return array, alive
 
     def _view(
-        self, alive: list[Any], what: str, kind: str, buffer: memoryview, at_least_bytes: int
+        self,
+        alive: list[Any],
+        what: str,
+        kind: str,
+        buffer: memoryview,
+        at_least_bytes: int,
+        *,
+        is_writable: bool = True,
     ) -> Any:
         if buffer.nbytes < at_least_bytes:
             found, expected = f"{buffer.nbytes} bytes", f"at least {at_least_bytes} bytes"
             raise OpShapeError("Span", what, found, expected)
-        pointer, view = borrow(self._ffi, kind, buffer, is_writable=True)
+        pointer, view = borrow(self._ffi, kind, buffer, is_writable=is_writable)
         alive.append(view)
         return pointer
 
@@ -83,6 +91,15 @@ class SpanLowering:
         if span.selected is not None:
             record.selected = self._view(
                 alive, "the selection", "int32_t *", span.selected, 4 * scored
+            )
+        if span.allowed is not None:
+            record.allowed = self._view(
+                alive,
+                "the allowed ids",
+                "uint32_t *",
+                span.allowed,
+                self._allowed_size_bytes,
+                is_writable=False,
             )
         record.first_position = span.first_position
         record.row_count = rows

@@ -21,7 +21,7 @@ from sslm.numerics.block_float import bfp16
 from sslm.numerics.digests import segment_digest
 from sslm.numerics.rounding import Int64Array, scale_shift
 from sslm.program import ops
-from sslm.program.plan import DIGEST_SIZE_BYTES, Span
+from sslm.program.plan import DIGEST_SIZE_BYTES, NOT_ALLOWED, Span
 from sslm.program.program import Program, SegmentKind
 from sslm.program.tensors import Tensor, Tensors
 
@@ -228,6 +228,10 @@ class ReferencePlan:
             if span.logits is not None and span.first_logits_row < span.row_count:
                 logits = np.frombuffer(span.logits, dtype=np.int64).reshape(-1, op.out.width)
                 scored = kernels.exact_sums(codes[wanted], weights) * mantissas
+                if span.allowed is not None:
+                    bits = np.frombuffer(span.allowed, dtype=np.uint8)
+                    is_allowed = np.unpackbits(bits, count=op.out.width, bitorder="little") != 0
+                    scored = np.where(is_allowed[op.first_row : op.last_row], scored, NOT_ALLOWED)
                 logits[: len(scored), op.first_row : op.last_row] = scored
 
     def _argmax(self, op: ops.Argmax, rows: Rows) -> None:
@@ -238,6 +242,7 @@ class ReferencePlan:
                 selected = np.frombuffer(span.selected, dtype=np.int32)
                 # argmax returns the first of equals, which is the lowest id.
                 selected[:count] = logits[:count].argmax(axis=1)
+                selected[:count][logits[:count].max(axis=1) == NOT_ALLOWED] = -1
 
     def _moving_average(self, op: ops.MovingAverage, rows: Rows) -> None:
         source = rows.values(op.source)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sslm.errors.program import OpShapeError, TensorMissingError, TensorShapeError
 from sslm.program import ops
-from sslm.program.plan import CHUNK_ROWS_MAX, Span
+from sslm.program.plan import CHUNK_ROWS_MAX, Span, allowed_size_bytes
 from sslm.program.program import Program
 from sslm.program.states import PAGE_TOKENS
 from sslm.program.tensors import Encoding, Tensors, size_bytes
@@ -71,6 +71,9 @@ def check_spans(program: Program, spans: Sequence[Span]) -> None:
         )
         for token_id in span.token_ids:
             _require(where, "a token id", token_id, 0, program.vocab_size - 1)
+        if span.allowed is not None:
+            least = allowed_size_bytes(program.vocab_size)
+            _require(where, "bytes of allowed ids", span.allowed.nbytes, least, 1 << 31)
         if page_size_bytes:
             needed = (span.first_position + rows - 1) // PAGE_TOKENS + 1
             pages = span.memory.pages.tolist()

@@ -11,6 +11,7 @@ from sslm.engine.results import NANOSECONDS_PER_MS
 from sslm.engine.runner import ALL_SEGMENTS, Runner, open_backend, run_greedy
 from sslm.errors.runtime import ContextLengthError, EmptyPromptError, OptionRangeError
 from sslm.native_library import available_tiers
+from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.runtime.sequence import SequenceOptions
 from sslm.text.detokenizer import Detokenizer
@@ -22,6 +23,7 @@ REFERENCE_TOKENS: Final = 4
 
 SHORT_CHUNK_TOKENS: Final = 7
 NEIGHBOUR_CHUNK_TOKENS: Final = 3
+HOOK_TASKS: Final = 3
 
 Progress = Callable[[int, int], None]
 """Told how many ways are done, and how many there are."""
@@ -91,6 +93,7 @@ class _Plan:
     """How to compute the answer; the fields not explained in ``Way`` are those of a run.
 
     Args:
+        parallel_for: What shares the work, or None.
         max_tokens: Fewer than the others where it is slow, or None.
         budget_segments: Segments of one slice.
         chunk_tokens: Most rows of one prefill chunk.
@@ -101,6 +104,7 @@ class _Plan:
     backend: str = "native"
     tier: str = "auto"
     threads: int = 1
+    parallel_for: ParallelFor | None = None
     max_tokens: int | None = None
     budget_segments: int = ALL_SEGMENTS
     chunk_tokens: int = CHUNK_ROWS_MAX
@@ -117,9 +121,10 @@ def prove(
 ) -> ProofReport:
     """Continue a prompt greedily on every CPU tier of this machine, and in several ways.
 
-    The ways: each tier, two threads, one layer a call, prefill in chunks of seven tokens, beside
-    another sequence in the same runs, and the first tokens on the reference backend. An end token
-    does not end the answer here, so that every way computes the same number of tokens.
+    The ways: each tier, two threads, tasks that a host's function runs, one layer a call, prefill
+    in chunks of seven tokens, beside another sequence in the same runs, and the first tokens on the
+    reference backend. An end token does not end the answer here, so that every way computes the
+    same number of tokens.
 
     Args:
         artifact: The model.
@@ -168,11 +173,22 @@ def _plans() -> list[_Plan]:
             for tier in reversed(tiers[:-1])
         ),
         _Plan(name="two threads", threads=2),
+        _Plan(name=f"{HOOK_TASKS} tasks of a host", parallel_for=_hook()),
         _Plan(name="one layer a call", budget_segments=1),
         _Plan(name=f"prefill by {SHORT_CHUNK_TOKENS}", chunk_tokens=SHORT_CHUNK_TOKENS),
         _Plan(name="beside a neighbour", has_neighbour=True),
         _Plan(name="reference", backend="reference", max_tokens=REFERENCE_TOKENS),
     ]
+
+
+def _hook() -> ParallelFor:
+    """Return a hook that runs tasks one after the other, the last one first."""
+
+    def run(task: Callable[[int], None], task_count: int) -> None:
+        for index in reversed(range(task_count)):
+            task(index)
+
+    return ParallelFor(run, max_tasks=HOOK_TASKS, scope="all")
 
 
 def _run(
@@ -184,7 +200,9 @@ def _run(
     context_tokens = max(len(prompt) + count - 1, len(neighbour_ids))
     runner = Runner(
         artifact,
-        open_backend(plan.backend, tier=plan.tier, threads=plan.threads),
+        open_backend(
+            plan.backend, tier=plan.tier, threads=plan.threads, parallel_for=plan.parallel_for
+        ),
         context_tokens=context_tokens,
         row_count_max=2 * CHUNK_ROWS_MAX,
     )

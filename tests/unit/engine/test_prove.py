@@ -53,6 +53,7 @@ def test_the_ways_cover_tiers_threads_slices_chunks_and_neighbours() -> None:
     assert {1, 2} <= {way.threads for way in ways}
     names = {way.name for way in ways}
     assert {"one layer a call", "prefill by 7", "beside a neighbour", "reference"} <= names
+    assert "3 tasks of a host" in names
     assert len(names) == len(ways)
 
 

@@ -82,6 +82,7 @@ typedef struct sslm_tile sslm_tile;
 typedef struct {
     int32_t *values;             /* [padded_width of the widest buffer] */
     int16_t *codes;              /* the same */
+    int8_t *unpacked;            /* [2][16][padded_width of the widest codes of int4 matrices], where tiles are used */
     int32_t *scores;             /* [score_count] */
     sslm_tile *tile;
     uint64_t *saturated;         /* [SSLM_SITE_COUNT][row_count_max] */

@@ -73,7 +73,7 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
     int is_counting = from->base == NULL;
     size_t rows = (size_t)program->row_count_max;
     size_t scratch_count = (size_t)count_scratch(program), threads = (size_t)program->thread_count;
-    size_t widest = 0;
+    size_t widest = 0, unpacked = 0;
     plan->buffers = take(from, (size_t)program->buffer_count, sizeof *plan->buffers);
     for (int32_t i = 0; i < program->buffer_count; i++) {
         const sslm_buffer *buffer = &program->buffers[i];
@@ -81,6 +81,8 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
         if (!is_counting) plan->buffers[i] = taken;
         if (buffer->kind != SSLM_BUFFER_OUTSIDE && padded_width(buffer->width) > widest)
             widest = padded_width(buffer->width);
+        int has_tiles = program->tier == SSLM_TIER_AMX && is_read_by_int4(program, i);
+        if (has_tiles && padded_width(buffer->width) > unpacked) unpacked = padded_width(buffer->width);
     }
     plan->history = take_rows(from, rows, program->fixed_size_bytes, (int32_t)(program->fixed_size_bytes / 4));
     plan->rows = take(from, rows, sizeof *plan->rows);
@@ -93,6 +95,7 @@ static void lay_out(const sslm_program *program, block *from, sslm_plan *plan)
         sslm_thread scratch = {
             .values = take(from, widest, sizeof(int32_t)),
             .codes = take(from, widest, sizeof(int16_t)),
+            .unpacked = take(from, unpacked, 2 * SSLM_PANEL_ROWS),
             .scores = take(from, score_count(program), sizeof(int32_t)),
             .tile = take(from, 1, sizeof(sslm_tile)),
             .saturated = take(from, SSLM_SITE_COUNT * rows, sizeof(uint64_t)),

@@ -265,13 +265,15 @@ KEYS = {
         "model_id",
     },
     "prove": {"ok", "text", "token_ids", "digest", "model_id", "ways"},
-    "doctor": {"ok", "native", "threads", "cache", "versions", "platform"},
+    "doctor": {"ok", "native", "threads", "memory", "cache", "versions", "platform"},
     "list": {"cache_dir", "models", "known", "ignored"},
     "tokenize": {"token_ids", "pieces", "tokens"},
     "inspect": {
         *("format", "path", "size_bytes", "sha256", "model_id", "arithmetic_version", "config"),
         *("fraction_bits", "tokenizer", "golden", "provenance", "weights_size_bytes", "tensors"),
+        "huge_page_bytes",
     },
+    "bench": {"path", "model_id", "tier", "weights_size_bytes", "tests"},
 }
 ARGUMENTS: dict[str, tuple[object, ...]] = {
     "generate": ("generate", PROMPT, "-m", stories_artifact, "--max-tokens", "3"),
@@ -281,6 +283,10 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "list": ("list",),
     "tokenize": ("tokenize", PROMPT, "-m", stories_artifact),
     "inspect": ("inspect", stories_artifact),
+    "bench": (
+        *("bench", stories_artifact, "-p", "4", "-n", "2", "-b", "1", "-d", "0", "-t", "1"),
+        *("-r", "1"),
+    ),
 }
 
 

@@ -206,6 +206,11 @@ def main() -> int:
     except WorkerError as error:
         note(str(error))
         return 1
+    return compare(files, options)
+
+
+def compare(files: Files, options: argparse.Namespace) -> int:
+    """Measure everybody, print the figures, and return the exit code."""
     samples = measure(files, options)
     note("a model larger than the caches, opening, memory")
     rounds = 5 if options.quick else 30
@@ -224,4 +229,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        note("interrupted")
+        sys.exit(130)

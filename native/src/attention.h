@@ -2,7 +2,9 @@
 #ifndef SSLM_ATTENTION_H
 #define SSLM_ATTENTION_H
 
+#include "arithmetic.h"
 #include "inner.h"
+#include "row_heads.h"
 #include "tiles.h"
 
 /* Keys this far below the largest score, in powers of two with 16 fraction bits, have sums of their own. */
@@ -53,6 +55,35 @@ static inline int32_t first_key(const sslm_job *job, int32_t row)
     return window == 0 || hidden < 0 ? 0 : hidden;
 }
 
+/* How the sums of a query's products become scores. */
+typedef struct {
+    int32_t sums;                /* cut by this, 0 … 7, they fit 32 bits */
+    int32_t scores;              /* what then is left of the shift of a key of exponent 0, less 1 */
+} query_shifts;
+
+/* Write the codes of a query of head_dim values. */
+static inline query_shifts quantize_query(const sslm_job *job, const int32_t *x, int32_t head_dim, int16_t *codes)
+{
+    int32_t exponent = block_exponent_int32(x, head_dim);
+    uint32_t sizes = 0;
+    for (int32_t d = 0; d < head_dim; d++) {
+        int32_t code = rshift_round_int32(x[d], exponent);
+        codes[d] = (int16_t)code;
+        sizes += abs32(code);
+    }
+    /* No sum is larger than sizes · 32639. */
+    int32_t bits = bit_length((uint64_t)sizes * SSLM_CODE_MAX), sums = bits > 31 ? bits - 31 : 0;
+    return (query_shifts){.sums = sums, .scores = job->op->heads.score_shift - exponent - sums - 1};
+}
+
+/* Step 1 of docs/arithmetic.md 3.7 for one key. */
+static inline int32_t score_any(const int16_t *query, const int16_t *key, int32_t head_dim, int32_t shift)
+{
+    int64_t sum = 0;
+    for (int32_t d = 0; d < head_dim; d++) sum += (int32_t)query[d] * key[d];
+    return (int32_t)clamp32(scale_shift(sum, shift));
+}
+
 /* Attend with the query heads of one key/value head from row_count rows of a span, at most SSLM_TILE_ROWS. */
 void TIERED(sslm_attend_tile)(const sslm_job *job, size_t kv_head, int32_t first_row, int32_t row_count,
                               sslm_thread *thread);
@@ -68,19 +99,12 @@ static inline int32_t low_halves(uint32_t even, uint32_t odd)
     return (int32_t)((even & 0x3ff) | (odd & 0x3ff) << 16);
 }
 
-/* Write the exact dot products of a query with tokens first … last - 1 of a page of keys.
- * query is int16 [head_dim], keys int16 [64][head_dim], sums int64 [64]. */
-void TIERED(sslm_dot_keys)(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
-                           int32_t last, int64_t *sums);
+/* Write the scores of tokens page->first … page->last - 1, and maybe of others, and raise head->largest. Every key's
+ * head->score_shift - exponent has to be 0 or more. */
+void TIERED(sslm_score_row)(sslm_row_head *head, const sslm_row_page *page);
 
-/* Write pow2neg(t[i]) for the 64 tokens of a page. */
-void TIERED(sslm_pow2neg_page)(const int32_t *nodes, const uint32_t *t, uint32_t *powers);
-
-/* Write sums[d] = Σ weights[token] · values[token][d] over token pairs first … last - 1 of a page.
- * weights is uint32 [64], at most 2^20; values is int16 [32][head_dim][2]; sums int64 [head_dim].
- * A pair may hold a token of weight zero whose values are arbitrary. */
-void TIERED(sslm_weigh_values)(const uint32_t *weights, const int16_t *values, int32_t head_dim,
-                               int32_t first, int32_t last, int64_t *sums);
+/* Add what a page of values has to the sums of a head. */
+void TIERED(sslm_attend_row)(sslm_row_head *head, const sslm_row_page *page);
 
 /* Lay the codes of a head's queries out as sslm_score_page of the same tier reads them. */
 void TIERED(sslm_pack_queries)(const sslm_tile *tile, sslm_tile_head *head);

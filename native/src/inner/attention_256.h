@@ -8,6 +8,7 @@
 
 #define TOKENS 2
 #define DIMS 2
+#include "single_rows_lanes.h"
 #include "tiles_lanes.h"
 
 /* The sums of one token or dim: of the first and of the last lanes, in both planes. */
@@ -70,8 +71,8 @@ static void weigh_lanes(const weight_list *list, const int16_t *values, int32_t 
     for (int i = 0; i < DIMS; i++) store_lanes(&sums[i], high[i], low[i]);
 }
 
-void TIERED(sslm_dot_keys)(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
-                           int32_t last, int64_t *sums)
+static void dot_keys(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first, int32_t last,
+                     int64_t *sums)
 {
     /* Products of a byte and a code over 256 dims fit 32 bits, so the query is taken in two planes. */
     int16_t high[SSLM_HEAD_DIM_MAX], low[SSLM_HEAD_DIM_MAX];
@@ -94,13 +95,8 @@ void TIERED(sslm_dot_keys)(const int16_t *query, const int16_t *keys, int32_t he
     }
 }
 
-void TIERED(sslm_pow2neg_page)(const int32_t *nodes, const uint32_t *t, uint32_t *powers)
-{
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) powers[i] = pow2neg(nodes, t[i]);
-}
-
-void TIERED(sslm_weigh_values)(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
-                               int32_t last, int64_t *sums)
+static void weigh_values(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
+                         int32_t last, int64_t *sums)
 {
     int32_t high[SSLM_PAGE_TOKENS / 2], low[SSLM_PAGE_TOKENS / 2];
     for (int32_t pair = first; pair < last; pair++) {

@@ -3,6 +3,7 @@
 
 #define TOKENS 1
 #define DIMS 1
+#include "single_rows_lanes.h"
 #include "tiles_lanes.h"
 
 /* The sums of one plane: a vector has those of the even and of the odd parts of the pairs of two lanes. */
@@ -64,8 +65,8 @@ static void weigh_lanes(const weight_list *list, const int16_t *values, int32_t 
     store_lanes(&l, low[0]);
 }
 
-void sslm_dot_keys_neon(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first, int32_t last,
-                        int64_t *sums)
+static void dot_keys(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first, int32_t last,
+                     int64_t *sums)
 {
     int32_t whole = head_dim / 8 * 8;
     /* A page holds 64 tokens, so that whole groups of four can be read whatever they contain. */
@@ -89,11 +90,6 @@ void sslm_dot_keys_neon(const int16_t *query, const int16_t *keys, int32_t head_
             sums[token + i] = sum;
         }
     }
-}
-
-void sslm_pow2neg_page_neon(const int32_t *nodes, const uint32_t *t, uint32_t *powers)
-{
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) powers[i] = pow2neg(nodes, t[i]);
 }
 
 /* Four dims of one page: a vector of values holds an even and an odd token's of each. */
@@ -137,8 +133,8 @@ ALWAYS_INLINE void weigh_dims(const int32_t *high, const int32_t *low, const int
     for (int i = 0; i < fours; i++) store_four(&sums[i], out + 4 * i);
 }
 
-void sslm_weigh_values_neon(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
-                            int32_t last, int64_t *sums)
+static void weigh_values(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
+                         int32_t last, int64_t *sums)
 {
     int32_t high[SSLM_PAGE_TOKENS / 2], low[SSLM_PAGE_TOKENS / 2];
     for (int32_t pair = first; pair < last; pair++) {

@@ -1,6 +1,7 @@
 /* The inner loops of attention in plain C. */
 #define TOKENS 1
 #define DIMS 1
+#include "single_rows_lanes.h"
 #include "tiles_lanes.h"
 
 static void dot_lanes(const int16_t *queries, const int16_t *keys, int32_t head_dim, lane_sums high[TOKENS],
@@ -33,8 +34,8 @@ static void weigh_lanes(const weight_list *list, const int16_t *values, int32_t 
     }
 }
 
-void sslm_dot_keys_scalar(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first,
-                          int32_t last, int64_t *sums)
+static void dot_keys(const int16_t *query, const int16_t *keys, int32_t head_dim, int32_t first, int32_t last,
+                     int64_t *sums)
 {
     for (int32_t token = first; token < last; token++) {
         const int16_t *key = keys + (size_t)token * (size_t)head_dim;
@@ -44,13 +45,8 @@ void sslm_dot_keys_scalar(const int16_t *query, const int16_t *keys, int32_t hea
     }
 }
 
-void sslm_pow2neg_page_scalar(const int32_t *nodes, const uint32_t *t, uint32_t *powers)
-{
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) powers[i] = pow2neg(nodes, t[i]);
-}
-
-void sslm_weigh_values_scalar(const uint32_t *weights, const int16_t *values, int32_t head_dim,
-                              int32_t first, int32_t last, int64_t *sums)
+static void weigh_values(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
+                         int32_t last, int64_t *sums)
 {
     for (int32_t d = 0; d < head_dim; d++) sums[d] = 0;
     for (int32_t pair = first; pair < last; pair++) {

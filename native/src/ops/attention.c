@@ -1,140 +1,110 @@
 /* attention: docs/arithmetic.md 3.7. */
+#include <string.h>
+
 #include "arithmetic.h"
 #include "attention.h"
 #include "ops.h"
 
-/* Of a row of int32 values. */
-#define EXPONENT_MAX 17
-
-/* One query head at one position, and where its keys and values lie. */
+/* A row, and the query heads of one key/value head that attend together from it. */
 typedef struct {
     sslm_head_place keys;
     int32_t first_key;           /* visible positions */
     int32_t last_key;            /* included */
-    int32_t *scores;             /* [positions from the first visible page on] */
-} query_place;
+    int32_t value_exponent;      /* E */
+    int32_t head_count;
+    sslm_row_head *heads;
+} row_place;
 
-typedef struct {
-    int64_t numerators[SSLM_HEAD_DIM_MAX];
-    int64_t denominator;
-    int32_t exponent;            /* E: the largest of all visible values */
-} weighted_sum;
-
-static int32_t first_token(const query_place *at, int32_t page)
+static int32_t first_page(const row_place *at)
 {
-    return at->first_key > page * SSLM_PAGE_TOKENS ? at->first_key % SSLM_PAGE_TOKENS : 0;
+    return at->first_key / SSLM_PAGE_TOKENS;
 }
 
-static int32_t last_token(const query_place *at, int32_t page)
+static int32_t last_page(const row_place *at)
 {
-    int32_t rest = at->last_key + 1 - page * SSLM_PAGE_TOKENS;
-    return rest < SSLM_PAGE_TOKENS ? rest : SSLM_PAGE_TOKENS;
+    return at->last_key / SSLM_PAGE_TOKENS;
 }
 
-/* Turn a page's sums of products into scores. A function of its own, since compilers make vectors of it
- * only where its pointers promise not to overlap. */
-static __attribute__((noinline)) void shift_scores(const int64_t *restrict sums, const uint8_t *restrict exponents,
-                                                   int32_t shift, int32_t *restrict scores)
+static sslm_row_page page_of(const row_place *at, int32_t state, int32_t page)
 {
-    int32_t own[SSLM_PAGE_TOKENS];
-    /* Where there is no key yet, there may be any number. */
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++)
-        own[i] = shift - (exponents[i] < EXPONENT_MAX ? exponents[i] : EXPONENT_MAX);
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) scores[i] = (int32_t)clamp32(scale_shift_flat(sums[i], own[i]));
+    const sslm_job *job = at->keys.job;
+    int32_t start = page * SSLM_PAGE_TOKENS, rest = at->last_key + 1 - start, is_end = page == last_page(at);
+    /* After the last page of keys come the values. */
+    int32_t next_state = is_end ? job->op->values : state, next_page = is_end ? first_page(at) : page + 1;
+    return (sslm_row_page){
+        .codes = page_codes(&at->keys, state, page),
+        .exponents = page_exponents(&at->keys, state, page),
+        .next = (const char *)page_codes(&at->keys, next_state, next_page),
+        .next_lines = (2 * at->keys.head_dim + at->head_count - 1) / at->head_count,
+        .score_start = start - first_page(at) * SSLM_PAGE_TOKENS,
+        .first = at->first_key > start ? at->first_key - start : 0,
+        .last = rest < SSLM_PAGE_TOKENS ? rest : SSLM_PAGE_TOKENS,
+        .head_dim = at->keys.head_dim,
+        .value_exponent = at->value_exponent,
+        .nodes = job->program->pow2_nodes,
+    };
 }
 
-/* Steps 1 and 2: write the scores of all visible keys; return the largest. */
-static int32_t score_keys(const query_place *at, const int16_t *query, int32_t query_exponent)
+static void start_head(const row_place *at, sslm_row_head *head, const int32_t *x)
 {
-    int32_t keys = at->keys.job->op->state;
-    int32_t shift = at->keys.job->op->heads.score_shift - query_exponent;
-    int32_t first_page = at->first_key / SSLM_PAGE_TOKENS;
-    int64_t sums[SSLM_PAGE_TOKENS] = {0};
-    int32_t largest = -INT32_MAX;
-    for (int32_t page = first_page; page <= at->last_key / SSLM_PAGE_TOKENS; page++) {
-        int32_t first = first_token(at, page), last = last_token(at, page);
-        int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - first_page);
-        const uint8_t *exponents = page_exponents(&at->keys, keys, page);
-        TIERED(sslm_dot_keys)(query, page_codes(&at->keys, keys, page), at->keys.head_dim, first, last, sums);
-        shift_scores(sums, exponents, shift, scores);
-        for (int32_t token = first; token < last; token++) largest = scores[token] > largest ? scores[token] : largest;
+    int32_t head_dim = at->keys.head_dim;
+    query_shifts shifts = quantize_query(at->keys.job, x, head_dim, head->codes);
+    head->sum_shift = shifts.sums;
+    head->score_shift = shifts.scores;
+    head->largest = INT32_MIN;
+    head->denominator = 0;
+    memset(head->numerators, 0, (size_t)head_dim * sizeof head->numerators[0]);
+}
+
+/* sslm_score_row for any scores and shifts: only models that were made for it come here. */
+static void score_row_any(sslm_row_head *head, const sslm_row_page *page)
+{
+    int32_t shift = head->score_shift + head->sum_shift + 1;
+    for (int32_t token = page->first; token < page->last; token++) {
+        const int16_t *key = page->codes + (size_t)token * (size_t)page->head_dim;
+        int32_t score = score_any(head->codes, key, page->head_dim, shift - page->exponents[token]);
+        head->scores[page->score_start + token] = score;
+        head->largest = score > head->largest ? score : head->largest;
     }
-    return largest;
 }
 
-/* The distances of a page's tokens, and which of them are in a group. */
-typedef struct {
-    uint32_t distances[SSLM_PAGE_TOKENS];     /* t */
-    uint32_t members[SSLM_PAGE_TOKENS];       /* 0, or all bits set */
-} key_group;
-
-/* Steps 3 to 5 for one group: add its part, if it has any, to the sums. Loops run over whole pages, so that
- * compilers turn them into vectors. */
-static void weigh_group(const query_place *at, int32_t page, const key_group *group, weighted_sum *total)
+/* Steps 1 and 2, and E. */
+static void score_pages(row_place *at)
 {
-    const int32_t *nodes = at->keys.job->program->pow2_nodes;
-    int32_t values = at->keys.job->op->values;
-    const uint8_t *exponents = page_exponents(&at->keys, values, page);
-    uint32_t nearest = UINT32_MAX, exponent = 0, denominator = 0;
-    int32_t first = SSLM_PAGE_TOKENS, last = 0;
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
-        uint32_t distance = group->distances[i] | ~group->members[i];
-        uint32_t own = exponents[i] & group->members[i];
-        int32_t before = group->members[i] != 0 ? i : SSLM_PAGE_TOKENS, after = group->members[i] != 0 ? i + 1 : 0;
-        nearest = distance < nearest ? distance : nearest;
-        exponent = own > exponent ? own : exponent;
-        first = before < first ? before : first;
-        last = after > last ? after : last;
+    const sslm_op *op = at->keys.job->op;
+    at->value_exponent = 0;
+    for (int32_t page = first_page(at); page <= last_page(at); page++) {
+        sslm_row_page keys = page_of(at, op->state, page);
+        int32_t key_exponent = largest_exponent(keys.exponents, keys.first, keys.last);
+        const uint8_t *exponents = page_exponents(&at->keys, op->values, page);
+        int32_t value_exponent = largest_exponent(exponents, keys.first, keys.last);
+        at->value_exponent = value_exponent > at->value_exponent ? value_exponent : at->value_exponent;
+        for (int32_t i = 0; i < at->head_count; i++, keys.next += 64 * (size_t)keys.next_lines) {
+            if (at->heads[i].score_shift >= key_exponent) TIERED(sslm_score_row)(&at->heads[i], &keys);
+            else score_row_any(&at->heads[i], &keys);
+        }
     }
-    if (nearest == UINT32_MAX) return;
-    uint32_t weights[SSLM_PAGE_TOKENS], t[SSLM_PAGE_TOKENS], whole = nearest >> 16, lifts = 0;
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) t[i] = group->distances[i] - (whole << 16);
-    TIERED(sslm_pow2neg_page)(nodes, t, weights);
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
-        uint32_t lift = (exponent - exponents[i]) & group->members[i];
-        denominator += weights[i] & group->members[i];
-        lifts |= lift;
-        /* The cut keeps the sum from wrapping; it changes no power, as from there on all are 0. */
-        t[i] = (t[i] < POW2_END ? t[i] : POW2_END) + (lift << 16);
-    }
-    if (lifts != 0) TIERED(sslm_pow2neg_page)(nodes, t, weights);
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) weights[i] &= group->members[i];
-    total->denominator += rshift_round((int64_t)denominator << 7, (int32_t)whole);
-    int32_t shift = (int32_t)whole + total->exponent - (int32_t)exponent;
-    if (shift > 62) return;
-    int64_t sums[SSLM_HEAD_DIM_MAX];
-    const int16_t *codes = page_codes(&at->keys, values, page);
-    TIERED(sslm_weigh_values)(weights, codes, at->keys.head_dim, first / 2, (last + 1) / 2, sums);
-    int64_t half = (INT64_C(1) << shift) >> 1;
-    for (int32_t d = 0; d < at->keys.head_dim; d++) total->numerators[d] += (sums[d] * 128 + half) >> shift;
 }
 
-static void weigh_page(const query_place *at, int32_t page, int32_t largest, weighted_sum *total)
+static void attend_pages(const row_place *at)
 {
-    const int32_t *scores = at->scores + SSLM_PAGE_TOKENS * (page - at->first_key / SSLM_PAGE_TOKENS);
-    int32_t first = first_token(at, page), last = last_token(at, page);
-    key_group near, far;
-    for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) {
-        uint32_t distance = (uint32_t)largest - (uint32_t)scores[i];
-        uint32_t is_visible = i >= first && i < last ? UINT32_MAX : 0;
-        near.distances[i] = far.distances[i] = distance;
-        near.members[i] = distance < SSLM_FAR ? is_visible : 0;
-        far.members[i] = distance < SSLM_FAR ? 0 : is_visible;
+    for (int32_t page = first_page(at); page <= last_page(at); page++) {
+        sslm_row_page values = page_of(at, at->keys.job->op->values, page);
+        for (int32_t i = 0; i < at->head_count; i++, values.next += 64 * (size_t)values.next_lines)
+            TIERED(sslm_attend_row)(&at->heads[i], &values);
     }
-    weigh_group(at, page, &near, total);
-    weigh_group(at, page, &far, total);
 }
 
 /* Steps 6 and 7. Returns how many outputs had to be clamped. */
-static uint64_t divide(const weighted_sum *total, int32_t head_dim, int32_t *out)
+static uint64_t divide(const row_place *at, const sslm_row_head *head, int32_t *out)
 {
-    int32_t bits = bit_length((uint64_t)total->denominator);
-    uint64_t divisor = (uint64_t)scale_shift(total->denominator, bits - 31);
+    int32_t bits = bit_length((uint64_t)head->denominator);
+    uint64_t divisor = (uint64_t)scale_shift(head->denominator, bits - 31);
     int64_t reciprocal = (int64_t)div_round(UINT64_C(1) << 60, divisor);
     uint64_t saturated = 0;
-    for (int32_t d = 0; d < head_dim; d++) {
-        int64_t numerator = rshift_round(total->numerators[d], bits - 16);
-        int64_t value = scale_shift(rshift_round(numerator * reciprocal, 31), 14 - total->exponent);
+    for (int32_t d = 0; d < at->keys.head_dim; d++) {
+        int64_t numerator = rshift_round(head->numerators[d], bits - 16);
+        int64_t value = scale_shift(rshift_round(numerator * reciprocal, 31), 14 - at->value_exponent);
         int64_t kept = clamp32(value);
         saturated += kept != value;
         out[d] = (int32_t)kept;
@@ -142,37 +112,30 @@ static uint64_t divide(const weighted_sum *total, int32_t head_dim, int32_t *out
     return saturated;
 }
 
-static uint64_t attend(const query_place *at, const int32_t *x, int32_t *out)
-{
-    int16_t query[SSLM_HEAD_DIM_MAX];
-    int32_t query_exponent = block_exponent_int32(x, at->keys.head_dim);
-    for (int32_t d = 0; d < at->keys.head_dim; d++) query[d] = (int16_t)rshift_round(x[d], query_exponent);
-    int32_t largest = score_keys(at, query, query_exponent);
-    int32_t first_page = at->first_key / SSLM_PAGE_TOKENS, last_page = at->last_key / SSLM_PAGE_TOKENS;
-    weighted_sum total = {.denominator = 0, .exponent = 0};
-    for (int32_t page = first_page; page <= last_page; page++) {
-        const uint8_t *exponents = page_exponents(&at->keys, at->keys.job->op->values, page);
-        int32_t exponent = largest_exponent(exponents, first_token(at, page), last_token(at, page));
-        total.exponent = exponent > total.exponent ? exponent : total.exponent;
-    }
-    for (int32_t page = first_page; page <= last_page; page++) weigh_page(at, page, largest, &total);
-    return divide(&total, at->keys.head_dim, out);
-}
-
 static void attend_row(const sslm_job *job, size_t kv_head, int32_t row, sslm_thread *thread)
 {
     const sslm_state *keys = &job->program->states[job->op->state];
-    int32_t group = job->op->heads.head_count / keys->head_count;
-    query_place at = {
+    sslm_row_head heads[SSLM_ROW_HEADS_MAX];
+    row_place at = {
         .keys = {.job = job, .span = job->rows[row].span, .kv_head = kv_head, .head_dim = keys->head_dim},
         .first_key = first_key(job, row),
         .last_key = job->rows[row].position,
-        .scores = thread->scores,
+        .heads = heads,
     };
-    for (int32_t head = (int32_t)kv_head * group; head < ((int32_t)kv_head + 1) * group; head++) {
-        int32_t start = head * keys->head_dim;
-        site_counts(job, thread)[row] +=
-            attend(&at, int32_row(&job->source, row) + start, int32_row(&job->out, row) + start);
+    int32_t group = job->op->heads.head_count / keys->head_count, first_head = (int32_t)kv_head * group;
+    size_t scores = (size_t)(last_page(&at) - first_page(&at) + 1) * SSLM_PAGE_TOKENS;
+    for (int32_t done = 0; done < group; done += at.head_count) {
+        at.head_count = group - done < SSLM_ROW_HEADS_MAX ? group - done : SSLM_ROW_HEADS_MAX;
+        size_t start = (size_t)(first_head + done) * (size_t)keys->head_dim;
+        for (int32_t i = 0; i < at.head_count; i++) {
+            heads[i].scores = thread->scores + (size_t)i * scores;
+            start_head(&at, &heads[i], int32_row(&job->source, row) + start + i * keys->head_dim);
+        }
+        score_pages(&at);
+        attend_pages(&at);
+        for (int32_t i = 0; i < at.head_count; i++)
+            site_counts(job, thread)[row] +=
+                divide(&at, &heads[i], int32_row(&job->out, row) + start + i * keys->head_dim);
     }
 }
 

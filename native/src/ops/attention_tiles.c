@@ -70,22 +70,6 @@ static void find_value_exponents(const tile_place *at)
     }
 }
 
-/* The codes of one query, and how its sums become scores. */
-static void start_lane(const tile_place *at, sslm_tile_head *head, int32_t lane, const int32_t *x)
-{
-    int32_t head_dim = at->keys.head_dim, exponent = block_exponent_int32(x, head_dim);
-    uint32_t sizes = 0;
-    for (int32_t d = 0; d < head_dim; d++) {
-        int32_t code = rshift_round_int32(x[d], exponent);
-        head->codes[lane][d] = (int16_t)code;
-        sizes += abs32(code);
-    }
-    /* No sum is larger than this. */
-    int32_t bits = bit_length((uint64_t)sizes * SSLM_CODE_MAX);
-    head->sum_shifts[lane] = bits > 31 ? bits - 31 : 0;
-    head->score_shifts[lane] = at->keys.job->op->heads.score_shift - exponent - head->sum_shifts[lane] - 1;
-}
-
 static void start_head(const tile_place *at, sslm_tile_head *head, int32_t index)
 {
     sslm_tile *tile = at->tile;
@@ -101,7 +85,10 @@ static void start_head(const tile_place *at, sslm_tile_head *head, int32_t index
         head->score_shifts[lane] = INT8_MAX;
         if (lane >= tile->row_count) continue;
         const int32_t *row = int32_row(source, at->first_row + lane);
-        start_lane(at, head, lane, row + (size_t)index * (size_t)tile->head_dim);
+        query_shifts shifts = quantize_query(at->keys.job, row + (size_t)index * (size_t)tile->head_dim, tile->head_dim,
+                                             head->codes[lane]);
+        head->sum_shifts[lane] = shifts.sums;
+        head->score_shifts[lane] = shifts.scores;
     }
     TIERED(sslm_pack_queries)(tile, head);
 }
@@ -126,9 +113,7 @@ static void score_page_any(const sslm_tile *tile, sslm_tile_head *head, const ss
         for (int32_t token = page->first; token < page->last; token++) {
             const int16_t *key = page->codes + (size_t)token * (size_t)tile->head_dim;
             int32_t position = page->first_position + token;
-            int64_t sum = 0;
-            for (int32_t d = 0; d < tile->head_dim; d++) sum += (int32_t)head->codes[lane][d] * key[d];
-            int32_t score = (int32_t)clamp32(scale_shift(sum, shift - page->exponents[token]));
+            int32_t score = score_any(head->codes[lane], key, tile->head_dim, shift - page->exponents[token]);
             head->scores[page->score_start + token][lane] = score;
             int32_t is_seen = position >= tile->first_keys[lane] && position <= tile->last_keys[lane];
             if (is_seen && score > head->largest[lane]) head->largest[lane] = score;

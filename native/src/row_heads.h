@@ -1,0 +1,35 @@
+/* One row that attends, a head at a time: vectors hold tokens, or dims. */
+#ifndef SSLM_ROW_HEADS_H
+#define SSLM_ROW_HEADS_H
+
+#include "kernels.h"
+
+/* Query heads of a row that share what is read of a page. */
+#define SSLM_ROW_HEADS_MAX 4
+
+/* One query head of a row. */
+typedef struct {
+    _Alignas(SSLM_ALIGNMENT) int16_t codes[SSLM_HEAD_DIM_MAX];   /* of the query */
+    int64_t numerators[SSLM_HEAD_DIM_MAX];   /* N, so far */
+    int64_t denominator;         /* D, so far */
+    int32_t sum_shift;           /* sums of products fit 32 bits when cut by this, 0 … 7 */
+    int32_t score_shift;         /* what then is left of the shift of a key of exponent 0, less 1 */
+    int32_t largest;             /* M, so far */
+    int32_t *scores;             /* [positions from the first visible page on] */
+} sslm_row_head;
+
+/* A page of keys or values, as far as the row sees it. */
+typedef struct {
+    const int16_t *codes;
+    const uint8_t *exponents;    /* any number where there is no token */
+    const char *next;            /* memory that is read next: a head's share of it */
+    int32_t next_lines;          /* of 64 bytes */
+    int32_t score_start;         /* index of the page's first score */
+    int32_t first;               /* tokens */
+    int32_t last;                /* one past the last */
+    int32_t head_dim;
+    int32_t value_exponent;      /* E: the largest of all visible values */
+    const int32_t *nodes;        /* of pow2neg */
+} sslm_row_page;
+
+#endif

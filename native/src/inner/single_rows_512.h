@@ -91,8 +91,20 @@ typedef struct {
 typedef struct {
     uint32_t high[SSLM_PAGE_TOKENS];   /* halves of the weights of pairs of tokens, at even indices */
     uint32_t low[SSLM_PAGE_TOKENS];
-    uint64_t tokens;             /* that have a weight, a bit each */
+    int32_t tokens[SSLM_PAGE_TOKENS / 2];   /* the even ones of the pairs that have a weight */
+    int32_t count;
 } pair_weights;
+
+/* List the pairs of which a token has a bit. */
+static void list_pairs(uint64_t tokens, pair_weights *out)
+{
+    tokens |= tokens >> 1;
+    out->count = 0;
+    for (int32_t token = 0; token < SSLM_PAGE_TOKENS; token += 2, tokens >>= 2) {
+        out->tokens[out->count] = token;
+        out->count += (int32_t)(tokens & 1);
+    }
+}
 
 /* Steps 3 and 4 for the members of a group: write the weights, add to the denominator, return the last shift. */
 ALWAYS_INLINE int32_t weigh_members(sslm_row_head *head, const sslm_row_page *page, const page_keys *keys,
@@ -107,7 +119,7 @@ ALWAYS_INLINE int32_t weigh_members(sslm_row_head *head, const sslm_row_page *pa
     }
     int32_t whole = (int32_t)((uint32_t)_mm512_reduce_min_epu32(nearest) >> 16);
     int32_t exponent = (int32_t)_mm512_reduce_max_epu32(highest);
-    out->tokens = 0;
+    uint64_t tokens = 0;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         __m512i down = _mm512_sub_epi32(_mm512_srli_epi32(keys->distances[i], 16), _mm512_set1_epi32(whole - 3));
@@ -119,8 +131,9 @@ ALWAYS_INLINE int32_t weigh_members(sslm_row_head *head, const sslm_row_page *pa
         __m512i high = _mm512_srli_epi32(n, 10), low = _mm512_and_si512(n, part);
         _mm512_storeu_si512(out->high + 16 * i, _mm512_or_si512(high, _mm512_srli_epi64(high, 16)));
         _mm512_storeu_si512(out->low + 16 * i, _mm512_or_si512(low, _mm512_srli_epi64(low, 16)));
-        out->tokens |= (uint64_t)_mm512_test_epi32_mask(n, n) << 16 * i;
+        tokens |= (uint64_t)_mm512_test_epi32_mask(n, n) << 16 * i;
     }
+    list_pairs(tokens, out);
     head->denominator += rshift_round((int64_t)(uint32_t)_mm512_reduce_add_epi32(sums) << 7, whole);
     return whole + page->value_exponent - exponent;
 }
@@ -131,7 +144,6 @@ static void add_values(sslm_row_head *head, const sslm_row_page *page, const pai
     /* A cut by 54 leaves nothing, as longer ones. */
     shift = shift < 54 ? shift : 54;
     __m512i cut = _mm512_set1_epi64(shift), middle = _mm512_set1_epi64((INT64_C(1) << shift) >> 1);
-    uint64_t pairs = (weights->tokens | weights->tokens >> 1) & UINT64_C(0x5555555555555555);
     for (int32_t d = 0; d < page->head_dim; d += 64) {
         /* Sums of one half of 64 weights times codes fit 32 bits: 1024 · 32639 · 64 < 2^31. */
         __m512i high[4], low[4];
@@ -142,8 +154,8 @@ static void add_values(sslm_row_head *head, const sslm_row_page *page, const pai
             masks[i] = rest >= 16 ? 0xffff : rest <= 0 ? 0 : (__mmask16)((1u << rest) - 1);
             high[i] = low[i] = _mm512_setzero_si512();
         }
-        for (uint64_t left = pairs; left != 0; left &= left - 1) {
-            size_t token = (size_t)__builtin_ctzll(left);
+        for (int32_t index = 0; index < weights->count; index++) {
+            size_t token = (size_t)weights->tokens[index];
             const int16_t *v = page->codes + token * (size_t)page->head_dim + 2 * (size_t)d;
             __m512i h = _mm512_set1_epi32((int32_t)weights->high[token]);
             __m512i l = _mm512_set1_epi32((int32_t)weights->low[token]);

@@ -38,6 +38,8 @@ class Shape:
     has_average: bool = False
     is_extreme: bool = False
     """All weights ±127 and large scales, so that every site saturates."""
+    query_bits: int = 16
+    """Fraction bits of queries: with many of them no score is near the clamp."""
     context_tokens: int = 200
     int4_share: float = 0.0
     """How likely a matrix has int4 weights; the others have int8."""
@@ -128,7 +130,7 @@ class RandomProgram:
 
     def _attention(self, index: int) -> list[ops.Op]:
         shape = self.shape
-        query = int32_buffer("q", shape.num_attention_heads * shape.head_dim, 16)
+        query = int32_buffer("q", shape.num_attention_heads * shape.head_dim, shape.query_bits)
         key = int32_buffer("k", shape.num_key_value_heads * shape.head_dim, 16)
         value = int32_buffer("v", key.width, 16)
         attended = int32_buffer("attended", query.width, 16)

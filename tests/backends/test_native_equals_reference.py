@@ -65,6 +65,31 @@ def test_a_tier_equals_the_reference(native_name: str, name: str) -> None:
     assert found == outcome("reference", model, count=130, chunk_rows=64)
 
 
+@pytest.mark.parametrize("chunk_rows", [5, 6, 15, 16, 17, 64])
+@pytest.mark.parametrize(
+    ("heads", "head_dim", "window"), [((3, 1), 64, None), ((8, 1), 24, 70), ((5, 5), 130, 20)]
+)
+def test_rows_that_attend_together_equal_the_reference(
+    native_name: str,
+    chunk_rows: int,
+    heads: tuple[int, int],
+    head_dim: int,
+    window: int | None,
+) -> None:
+    model = RandomProgram(
+        Shape(
+            num_attention_heads=heads[0],
+            num_key_value_heads=heads[1],
+            head_dim=head_dim,
+            window=window,
+            num_hidden_layers=1,
+            query_bits=30,
+        )
+    )
+    found = outcome(native_name, model, count=133, chunk_rows=chunk_rows)
+    assert found == outcome("reference", model, count=133, chunk_rows=chunk_rows)
+
+
 def test_extreme_weights_saturate_wherever_they_can() -> None:
     found = outcome("reference", RandomProgram(SHAPES["extreme"]), count=20, chunk_rows=20)
     counts = found["saturations"]

@@ -1,5 +1,6 @@
 """Ops that go element by element, at widths around the vectors' and values at their ends."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -115,6 +116,29 @@ def test_rmsnorm_at_every_width(native_name: str, width: int) -> None:
 @pytest.mark.parametrize("shift", NORM_SHIFTS)
 def test_rmsnorm_at_every_shift(native_name: str, shift: int) -> None:
     check(native_name, norm_case, 37, 1, shift)
+
+
+@pytest.mark.parametrize("row", [(41, 9, 1, 0), (86, 9, 0, 0), (87, 4, 2, 1), (97, 10, 7, 1)])
+def test_rmsnorm_takes_the_root_exactly(backend_name: str, row: tuple[int, ...]) -> None:
+    """Newton's method ends 1 above these roots, of sums of squares, and the reciprocal shows it."""
+    one = layer_of(len(row), 24)
+    one.layer.append(
+        ops.RmsNorm(
+            source=one.residual,
+            out=one.residual,
+            group_size=len(row),
+            gain=one.store.int32("gain", [1] * len(row)),
+            gain_exponent=0,
+            epsilon=ops.Epsilon(mantissa=0, shift=48),
+        )
+    )
+    total = sum(value * value for value in row)
+    k = (64 - total.bit_length()) // 2
+    root = math.isqrt(total << 2 * k)
+    reciprocal = ((1 << 56) + root) // (2 * root)
+    expected_row = [((value * reciprocal >> 30 - k) + 1) // 2 for value in row]
+    found, _ = Case(one, np.array([row], np.int32)).outcome(backend_name)
+    assert found == [expected_row]
 
 
 def test_rmsnorm_saturates_where_there_is_no_room() -> None:

@@ -120,9 +120,11 @@ def check(code: Code, name: str) -> Report:
     parts.append(_part(code, "baseline", others))
     problems += _excess(code, "baseline", others, frozenset())
     problems += [f"code of no function uses {extension}" for extension in code.outside.extensions]
+    parts.append(_part(code, "sha", hashing))
+    problems += _excess(code, "sha", hashing, SHA)
     if code.cpu == "x86_64":
-        parts += [_part(code, "sha", hashing), _part(code, "reading", reading)]
-        problems += _excess(code, "sha", hashing, SHA) + _excess(code, "reading", reading, READING)
+        parts.append(_part(code, "reading", reading))
+        problems += _excess(code, "reading", reading, READING)
     reached = baseline | by_address
     tiers, tier_problems = _check_tables(code)
     for tier, functions in tiers:

@@ -105,11 +105,13 @@ def _evex_extension(name: str) -> str:
 def aarch64_extension(encoding: str, text: str) -> str | None:
     """Return the extension of an instruction of AArch64, or None for Armv8.0.
 
-    The disassembler has been told to know that and the dot products, nothing else.
+    The disassembler has been told to know that, the dot products and SHA-2, nothing else.
     """
     name = mnemonic(text)
     if name in ("sdot", "udot"):
         return "dotprod"
+    if name.startswith("sha256"):
+        return "sha"
     return f"{UNKNOWN} {encoding}" if name.startswith("<") else None
 
 

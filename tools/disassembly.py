@@ -14,7 +14,7 @@ from tools.cpu_extensions import EXTENSION_OF
 _CPUS: Final = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
 DISASSEMBLERS: Final = {
     "x86_64": ("objdump", "-d", "-w", "-M", "intel"),
-    "aarch64": ("llvm-objdump", "-d", "--mattr=+dotprod"),
+    "aarch64": ("llvm-objdump", "-d", "--mattr=+dotprod,+sha2"),
 }
 """Programs with their arguments. GNU's for AArch64 cannot be told to know less than it does."""
 
@@ -28,6 +28,7 @@ _SECTION: Final = re.compile(r"\s*\[\s*[0-9]+\] (\S+)\s+\S+\s+([0-9a-f]+) [0-9a-
 _X86_TARGET: Final = re.compile(r"(?:j\w+|call)\s+(?:0x)?([0-9a-f]+)\b(?! *PTR)")
 _X86_ADDRESS: Final = re.compile(r"lea .*\[rip[+-].*# ([0-9a-f]+)")
 _ARM_TARGET: Final = re.compile(r"(?:bl?|b\.\w+|cbn?z|tbn?z)\s(?:.*, )?0x([0-9a-f]+)")
+_ARM_NEAR: Final = re.compile(r"adr\s+x[0-9]+, #(-?(?:0x)?[0-9a-f]+)")
 _ARM_PAGE: Final = re.compile(r"adrp?\s+(x[0-9]+), 0x([0-9a-f]+)")
 _ARM_OFFSET: Final = re.compile(r"add\s+x[0-9]+, (x[0-9]+), #(?:0x)?([0-9]+)\b")
 
@@ -166,15 +167,17 @@ def _sort_in(
             at = bisect_right(starts, int(target[1], 16)) - 1
             if at >= 0 and int(target[1], 16) < ranges[starts[at]]:
                 function.targets.add(starts[at])
-        taken = _taken_address(text, pages)
+        taken = _taken_address(address, text, pages)
         if taken in ranges:
             function.addresses.add(taken)
 
 
-def _taken_address(text: str, pages: dict[str, int]) -> int:
+def _taken_address(address: int, text: str, pages: dict[str, int]) -> int:
     """Return the address that an instruction computes, or -1; *pages* holds halves of addresses."""
     if match := _X86_ADDRESS.match(text):
         return int(match[1], 16)
+    if match := _ARM_NEAR.match(text):
+        return address + int(match[1], 0)
     if match := _ARM_PAGE.match(text):
         pages[match[1]] = int(match[2], 16)
         return pages[match[1]]

@@ -27,6 +27,9 @@ from tools.wheel_targets import Target
 ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = "sslm"
 
+CHOSEN_AT_RUN_TIME: Final = ("sha256_shani.c", "sha256_arm.c", "read_ceiling_avx512.c")
+"""Sources outside the tiers that are compiled for newer CPUs than the baseline."""
+
 _BUILT_SUFFIXES: Final = (
     ".so",
     ".dll",
@@ -242,7 +245,7 @@ def check_tiers(commands: str, target: Target) -> tuple[str, ...]:
             tiers.add(tier)
         # A flag "-mno-..." forbids instructions.
         for_cpu = [word for word in words if re.match(r"-m(?!cpu=baseline$|no-)", word)]
-        is_plain = tier in {None, "scalar"} and not entry["file"].endswith("sha256_shani.c")
+        is_plain = tier in {None, "scalar"} and not entry["file"].endswith(CHOSEN_AT_RUN_TIME)
         if is_plain:
             _require("tiers", f"{entry['file']} with {for_cpu}", f"{entry['file']} with []")
         _require("tiers", "-mcpu=baseline" in words, True)

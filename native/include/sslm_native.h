@@ -41,7 +41,7 @@
 #define SSLM_CPU_AVX2 1
 #define SSLM_CPU_AVX512 2      /* F, BW, DQ and VL together */
 #define SSLM_CPU_AVX512VNNI 4
-#define SSLM_CPU_SHA 8
+#define SSLM_CPU_SHA 8         /* SHA-256, of x86 or of AArch64 */
 #define SSLM_CPU_AVXVNNI 16
 #define SSLM_CPU_DOTPROD 32    /* of AArch64 */
 #define SSLM_CPU_AMX 64        /* tiles of bytes, which Linux grants a process that asks: asking for the bits does */

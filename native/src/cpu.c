@@ -65,24 +65,31 @@ uint32_t sslm_cpu_features(void)
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
-/* HWCAP_ASIMDDP, which the headers of old systems lack. */
+/* HWCAP_SHA2 and HWCAP_ASIMDDP, of which the headers of old systems lack the second. */
+#define HAS_SHA2 (1ul << 6)
 #define HAS_DOTPROD (1ul << 20)
 
 uint32_t sslm_cpu_features(void)
 {
-    return getauxval(AT_HWCAP) & HAS_DOTPROD ? SSLM_CPU_DOTPROD : 0;
+    unsigned long found = getauxval(AT_HWCAP);
+    return (found & HAS_SHA2 ? SSLM_CPU_SHA : 0) | (found & HAS_DOTPROD ? SSLM_CPU_DOTPROD : 0);
 }
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <sys/types.h>
 
 #include <sys/sysctl.h>
 
+static int has_feature(const char *name)
+{
+    int value = 0;
+    size_t size = sizeof value;
+    return sysctlbyname(name, &value, &size, NULL, 0) == 0 && value != 0;
+}
+
 uint32_t sslm_cpu_features(void)
 {
-    int has_dotprod = 0;
-    size_t size = sizeof has_dotprod;
-    if (sysctlbyname("hw.optional.arm.FEAT_DotProd", &has_dotprod, &size, NULL, 0) != 0) return 0;
-    return has_dotprod ? SSLM_CPU_DOTPROD : 0;
+    return (has_feature("hw.optional.arm.FEAT_SHA256") ? SSLM_CPU_SHA : 0)
+           | (has_feature("hw.optional.arm.FEAT_DotProd") ? SSLM_CPU_DOTPROD : 0);
 }
 #else
 uint32_t sslm_cpu_features(void)

@@ -56,8 +56,10 @@ void sslm_sha256_mix_portable(uint32_t state[8], const uint8_t *blocks, size_t b
 
 sslm_sha256_mix sslm_sha256_best_mix(uint32_t features)
 {
-#ifdef SSLM_X86
+#if defined(SSLM_X86)
     if (features & SSLM_CPU_SHA) return sslm_sha256_mix_shani;
+#elif defined(SSLM_ARM64)
+    if (features & SSLM_CPU_SHA) return sslm_sha256_mix_arm;
 #else
     (void)features;
 #endif

@@ -21,6 +21,10 @@ void sslm_sha256_mix_portable(uint32_t state[8], const uint8_t *blocks, size_t b
 #ifdef SSLM_X86
 void sslm_sha256_mix_shani(uint32_t state[8], const uint8_t *blocks, size_t block_count);
 #endif
+#ifdef SSLM_ARM64
+/* Hidden here too, or its address is among those of what the library offers. */
+__attribute__((visibility("hidden"))) void sslm_sha256_mix_arm(uint32_t state[8], const uint8_t *blocks, size_t block_count);
+#endif
 
 /* The fastest variant that CPU features (SSLM_CPU_*) allow. */
 sslm_sha256_mix sslm_sha256_best_mix(uint32_t features);

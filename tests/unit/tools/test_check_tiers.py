@@ -111,6 +111,7 @@ def test_instructions_of_x86(encoding: str, text: str, expected: str | None) -> 
     ("text", "expected"),
     [
         ("sdot v1.4s, v2.16b, v3.4b[0]", "dotprod"),
+        ("sha256h2 q1, q2, v3.4s", "sha"),
         ("smlal v1.4s, v2.4h, v3.4h", None),
         ("<unknown>", "unknown 20 fc a1 88"),
     ],
@@ -124,17 +125,26 @@ def _code(*tables: dict[str, int], pointers: int = OP_COUNT) -> Code:
     functions = {0: Function("entry", size=1)}
     for index, extensions in enumerate(tables, start=1):
         functions[index] = Function(f"kernel {index}", size=9, extensions=Counter(extensions))
+    kernels = range(1, len(functions))
+    functions[99] = Function("hash", size=1, extensions=Counter({"sha": 1}))
+    functions[0].addresses.add(99)
     return Code(
         cpu="aarch64",
         functions=functions,
         exported=frozenset({0}),
-        pointers=tuple(i for i in range(1, len(functions)) for _ in range(pointers)),
+        pointers=tuple(i for i in kernels for _ in range(pointers)),
         outside=Function("code of no function"),
     )
 
 
 def test_one_table_for_each_tier_is_right() -> None:
     assert check(_code({}, {"dotprod": 4}), "").problems == ()
+
+
+def test_a_hash_without_its_instruction_is_found() -> None:
+    code = _code({}, {"dotprod": 4})
+    code.functions[99].extensions.clear()
+    assert check(code, "").problems == ("no sha instruction in sha",)
 
 
 def test_a_tier_without_its_instruction_is_found() -> None:

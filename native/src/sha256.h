@@ -23,7 +23,8 @@ void sslm_sha256_mix_shani(uint32_t state[8], const uint8_t *blocks, size_t bloc
 #endif
 #ifdef SSLM_ARM64
 /* Hidden here too, or its address is among those of what the library offers. */
-__attribute__((visibility("hidden"))) void sslm_sha256_mix_arm(uint32_t state[8], const uint8_t *blocks, size_t block_count);
+__attribute__((visibility("hidden")))
+void sslm_sha256_mix_arm(uint32_t state[8], const uint8_t *blocks, size_t block_count);
 #endif
 
 /* The fastest variant that CPU features (SSLM_CPU_*) allow. */

@@ -26,6 +26,14 @@ def stories_artifact() -> Path:
 
 
 @cache
+def stories_int4_artifact() -> Path:
+    """Return the path of the same model with int4 weights; tests do not change it."""
+    path = _folder() / "stories260K-int4.sslm"
+    convert_gguf(STORIES_SOURCE, path, weights="int4")
+    return path
+
+
+@cache
 def talking_artifact(*, ends_with_a_line: bool = False) -> Path:
     """Return the path of the same model with a chat template that it was not trained on.
 

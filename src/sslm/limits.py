@@ -233,3 +233,6 @@ BENCH_BATCH_MAX: Final = 256
 
 BENCH_REPETITION_COUNT_MAX: Final = 1000
 """Repetitions of one measurement, whose times are all kept."""
+
+CALIBRATION_INPUTS_SIZE_BYTES_MAX: Final = 1 << 30
+"""Bytes of what matrices are multiplied with on the texts that int4 weights are rounded against."""

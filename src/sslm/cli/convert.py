@@ -27,7 +27,11 @@ def convert(
         Path, typer.Option("--out", "-o", metavar="OUT.sslm", help="The artifact to write.")
     ],
     weights: Annotated[
-        str, typer.Option("--weights", help="Format of the weights: int8.")
+        str, typer.Option("--weights", help="Format of the layers' weights: int8 or int4.")
+    ] = "int8",
+    head_weights: Annotated[
+        str,
+        typer.Option("--head-weights", help="Format of embedding and output: int8 or int4."),
     ] = "int8",
     force: Annotated[
         bool, typer.Option("--force", help="Replace OUT.sslm if it exists, in one step.")
@@ -52,7 +56,9 @@ def convert(
 
     started_ns = time.perf_counter_ns()
     with about_file(str(source)), progress(is_shown=not no_progress) as report:
-        done = convert_gguf(source, out, weights=weights, on_progress=report)
+        done = convert_gguf(
+            source, out, weights=weights, head_weights=head_weights, on_progress=report
+        )
     elapsed_ms = (time.perf_counter_ns() - started_ns) // NANOSECONDS_PER_MS
     if as_json:
         print_json(

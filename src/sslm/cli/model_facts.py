@@ -50,6 +50,7 @@ def artifact_facts(path: Path) -> Facts:
                 "converter_version": artifact.provenance.converter_version,
                 "options": dict(artifact.provenance.options),
             },
+            "weights": _width_facts(artifact),
             "weights_size_bytes": sum(t.data.nbytes for t in artifact.tensors.values()),
             "tensors": [
                 {
@@ -124,6 +125,16 @@ def _tokenizer_facts(artifact: "Artifact") -> Facts:
         "add_bos": vocabulary.add_bos,
         "chat_template_chars": None if template is None else len(template),
     }
+
+
+def _width_facts(artifact: "Artifact") -> Facts:
+    """Return the width of every kind of matrix; all of them where layers differ."""
+    kinds: dict[str, set[str]] = {}
+    for name, tensor in artifact.tensors.items():
+        if tensor.encoding.is_matrix:
+            width = tensor.encoding.name.removeprefix("PANEL_").lower()
+            kinds.setdefault(name.rpartition(".")[2], set()).add(width)
+    return {kind: ", ".join(sorted(widths)) for kind, widths in sorted(kinds.items())}
 
 
 def _golden_facts(artifact: "Artifact") -> Facts:

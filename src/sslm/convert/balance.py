@@ -63,6 +63,20 @@ class Balance:
         return np.repeat(heads, group_count, axis=0).reshape(-1)
 
 
+def no_balance(config: ModelConfig) -> Balance:
+    """Return factors of 1, which leave every weight as it is."""
+    widths = {
+        "attention": config.hidden_size,
+        "mixed": config.num_key_value_heads * config.head_dim,
+        "mlp": config.hidden_size,
+        "gated": config.intermediate_size,
+    }
+    layers = range(config.num_hidden_layers)
+    return Balance(
+        config, {(layer, name): np.ones(widths[name]) for layer in layers for name in widths}
+    )
+
+
 def balance_for(config: ModelConfig, inputs: Inputs) -> Balance:
     """Choose factors from the size of each input on the calibration texts."""
     factors: dict[Site, Float64Array] = {}

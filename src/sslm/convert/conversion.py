@@ -19,27 +19,24 @@ from sslm.artifact.atomic_file import require_replaceable, sync_folder
 from sslm.artifact.work_folder import work_folder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.backends.native import NativeBackend
-from sslm.convert.balance import balance_for
+from sslm.convert.balance import balance_for, no_balance
 from sslm.convert.calibrate import calibrate, rough_bits
-from sslm.convert.calibration_text import CALIBRATION_TEXTS
-from sslm.convert.correlations import Correlations
+from sslm.convert.calibration_ids import calibration_ids, int4_calibration_ids
+from sslm.convert.correlations import Correlations, Int4Correlations
 from sslm.convert.golden_runs import record_golden
 from sslm.convert.inputs import watch_inputs
 from sslm.convert.integer_weights import IntegerWeights, read_integer_weights
 from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
+from sslm.convert.weight_formats import WeightFormats
 from sslm.engine.runner import Runner
 from sslm.engine.verification import verify
 from sslm.errors.commands import OutputNotFileError
-from sslm.errors.convert import ConversionDiffersError, NoCalibrationError
-from sslm.errors.runtime import OptionRangeError
-from sslm.errors.text import TextNotEncodableError
+from sslm.errors.convert import ConversionDiffersError
 from sslm.model.fraction_bits import FractionBits
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 
-WEIGHT_FORMATS: Final = ("int8",)
-_CALIBRATION_TOKENS_MAX: Final = 128
 _CALIBRATION_ROUNDS: Final = 2
 _READ_SIZE_BYTES: Final = 1 << 20
 
@@ -71,6 +68,7 @@ def convert_gguf(
     out: str | os.PathLike[str],
     *,
     weights: str = "int8",
+    head_weights: str = "int8",
     on_progress: Progress = lambda what, done, total: None,
 ) -> ConversionReport:
     """Convert a GGUF model; the same source and version give the same bytes on every machine.
@@ -82,7 +80,8 @@ def convert_gguf(
     Args:
         source: A GGUF file of a supported architecture.
         out: Where the artifact goes; its folder must be there.
-        weights: Format of the weights: ``int8``.
+        weights: Format of the weights of the layers: ``int8`` or ``int4``.
+        head_weights: The same for the embedding and the output projection.
         on_progress: Called often.
 
     Raises:
@@ -92,14 +91,13 @@ def convert_gguf(
         DiskFullError, UnwritableFileError: If the artifact cannot be written.
         ArgumentError: If *out* is no regular file, or the source itself.
     """
-    if weights not in WEIGHT_FORMATS:
-        raise OptionRangeError("weights", repr(weights), " or ".join(WEIGHT_FORMATS))
+    formats = WeightFormats(weights, head_weights)
     path = Path(out)
     _check_output(path, Path(source))
     # The folder first: a place that cannot be written is found before a minute of work. It lies
     # beside the file, so that the last step is a rename.
     with work_folder(path.parent, prefix=f".{path.name}.", purpose=path) as folder:
-        parts, tensors = _convert(Path(source), weights, on_progress)
+        parts, tensors = _convert(Path(source), formats, on_progress)
         written = _write_verified(folder, parts, tensors, on_progress)
         report = _report(path, written, parts.provenance.source_sha256)
         with named_write_errors(path):
@@ -118,14 +116,15 @@ def _check_output(path: Path, source: Path) -> None:
 
 
 def _convert(
-    source: Path, weights: str, on_progress: Progress
+    source: Path, formats: WeightFormats, on_progress: Progress
 ) -> tuple[ArtifactParts, TensorStream]:
     """Return all of the artifact but its golden runs."""
     with GgufModelSource.open(source) as model:
+        formats.check_columns(model.config)
         # Of what was opened: another file may have taken the name since.
         digest = _sha256(model.file.content, on_progress)
         vocabulary = vocabulary_from_gguf(model.file.metadata)
-        quantized, bits = _quantize(model, Tokenizer(vocabulary), on_progress)
+        quantized, bits = _quantize(model, Tokenizer(vocabulary), formats, on_progress)
         parts = ArtifactParts(
             config=model.config,
             fraction_bits=bits,
@@ -134,32 +133,38 @@ def _convert(
             provenance=Provenance(
                 source_sha256=digest,
                 converter_version=VERSION,
-                options={"weights": weights},
+                options=formats.options(),
             ),
         )
         return parts, TensorStream.of(quantized.tensors(bits))
 
 
 def _quantize(
-    model: GgufModelSource, tokenizer: Tokenizer, on_progress: Progress
+    model: GgufModelSource, tokenizer: Tokenizer, formats: WeightFormats, on_progress: Progress
 ) -> tuple[IntegerWeights, FractionBits]:
     """Round the weights twice: as they are, to see their inputs, and then against those."""
-    texts = _calibration_ids(tokenizer, model.config.max_position_embeddings)
+    texts = calibration_ids(tokenizer, model.config)
+    more_texts = int4_calibration_ids(tokenizer, model.config) if formats.is_any_int4 else []
 
     plain = read_integer_weights(model, lambda done, total: on_progress("read", done, total))
     on_progress("run", 0, 2)
     bits = rough_bits(plain, texts)
     on_progress("run", 1, 2)
-    inputs = watch_inputs(plain, bits, texts)
+    inputs = watch_inputs(plain, bits, [*texts, *more_texts])
     on_progress("run", 2, 2)
-    balance = balance_for(model.config, inputs)
     head = "embed" if model.config.tie_word_embeddings else "lm_head"
+    # Codes of four bits gain more from undoing each other's errors than balance leaves them.
+    is_balanced = formats.layers == "int8"
+    balance = balance_for(model.config, inputs) if is_balanced else no_balance(model.config)
+    of_int8 = Correlations(inputs, balance, head)
+    of_int4 = Int4Correlations(inputs, balance, head)
     weights = read_integer_weights(
         model,
         lambda done, total: on_progress("quantize", done, total),
         balance.apply,
-        Correlations(inputs, balance, head).of,
-        plain.rope,
+        lambda name: (of_int4 if formats.is_int4(name) else of_int8).of(name),
+        rope=plain.rope,
+        formats=formats,
     )
     rounds = _CALIBRATION_ROUNDS
     return weights, calibrate(
@@ -236,17 +241,3 @@ def _sha256(content: memoryview, on_progress: Progress) -> bytes:
         digest.update(block)
         on_progress("hash source", start + block.nbytes, content.nbytes)
     return digest.digest()
-
-
-def _calibration_ids(tokenizer: Tokenizer, context_tokens: int) -> list[list[int]]:
-    """Return the ids of every calibration text that the vocabulary can spell."""
-    limit = min(_CALIBRATION_TOKENS_MAX, context_tokens)
-    found = []
-    for text in CALIBRATION_TEXTS:
-        try:
-            found.append(tokenizer.encode(text)[:limit])
-        except TextNotEncodableError:
-            continue
-    if not found:
-        raise NoCalibrationError
-    return found

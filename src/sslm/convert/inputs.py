@@ -9,9 +9,12 @@ import numpy.typing as npt
 from sslm.convert.flips import Float64Array
 from sslm.convert.integer_weights import IntegerWeights
 from sslm.convert.text_runs import Watcher, run_texts
+from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
 from sslm.numerics.rounding import Int64Array
 from sslm.program.ops import Linear, Logits
+
+_TEXTS_TOGETHER: Final = 8
 
 Site = tuple[int, str]
 """Layer and input, or -1 and ``head``."""
@@ -77,7 +80,20 @@ class Inputs(Watcher):
 def watch_inputs(
     weights: IntegerWeights, bits: FractionBits, texts: Sequence[Sequence[int]]
 ) -> Inputs:
-    """Run the calibration texts and return what the matrices were multiplied with."""
+    """Run the calibration texts and return what the matrices were multiplied with.
+
+    Some texts run together, so that weights are unpacked once for them; not all, since each holds
+    a block of logits.
+    """
     inputs = Inputs("embed" if weights.config.tie_word_embeddings else "lm_head")
-    run_texts(weights, bits, texts, inputs, has_all_logits=True)
+    for first in range(0, len(texts), _TEXTS_TOGETHER):
+        together = texts[first : first + _TEXTS_TOGETHER]
+        run_texts(weights, bits, together, inputs, has_all_logits=True)
     return inputs
+
+
+def inputs_size_bytes(config: ModelConfig) -> int:
+    """Return what the rows of one token take in :class:`Inputs`."""
+    mixed = config.num_attention_heads * config.head_dim
+    layer = 2 * config.hidden_size + mixed + config.intermediate_size
+    return 2 * (config.num_hidden_layers * layer + config.hidden_size)

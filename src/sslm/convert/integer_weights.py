@@ -8,16 +8,20 @@ from typing import Final
 import numpy as np
 
 from sslm.convert.flips import Float64Array
+from sslm.convert.int4_rounding import round_to_int4
 from sslm.convert.quantize import (
     GAIN_BITS,
+    INT4_MANTISSA_BITS,
     MANTISSA_BITS,
     Mantissas,
+    pack_int4_panels,
     pack_panels,
     quantize_rows,
     to_mantissas,
 )
 from sslm.convert.rope_tables import Int32Array, rope_tables
 from sslm.convert.source import GgufModelSource
+from sslm.convert.weight_formats import INT8_WEIGHTS, WeightFormats
 from sslm.model.config import ModelConfig, weight_shapes
 from sslm.model.fraction_bits import FractionBits
 from sslm.model.llama import NORM_HEADROOM_BITS
@@ -35,6 +39,7 @@ _EMBED_EXPONENT_MAX: Final = 62
 class Matrix:
     """Codes in panels, and row scales at an exponent that assumes integers without fractions."""
 
+    encoding: Encoding
     shape: tuple[int, int]
     panels: bytes
     scales: Mantissas
@@ -64,7 +69,7 @@ class IntegerWeights:
         """Return every tensor of the artifact for these fraction bits, by name."""
         found: dict[str, Tensor] = {}
         for name, matrix in self.matrices.items():
-            found[name] = _tensor(name, Encoding.PANEL_INT8, matrix.shape, 0, matrix.panels)
+            found[name] = _tensor(name, matrix.encoding, matrix.shape, 0, matrix.panels)
             if name == "lm_head":
                 continue
             highest = _EMBED_EXPONENT_MAX if name == "embed" else _LINEAR_EXPONENT_MAX
@@ -118,7 +123,9 @@ def read_integer_weights(
     on_progress: Callable[[int, int], None],
     transform: Callable[[str, Float64Array], Float64Array] = lambda name, weight: weight,
     correlations: Callable[[str], Float64Array | None] = lambda name: None,
+    *,
     rope: tuple[memoryview, memoryview] | None = None,
+    formats: WeightFormats = INT8_WEIGHTS,
 ) -> IntegerWeights:
     """Quantize every weight of a source.
 
@@ -128,6 +135,7 @@ def read_integer_weights(
         transform: Applied to each weight, by canonical name, before it is rounded.
         correlations: Of the inputs of a matrix, by canonical name, to round it against.
         rope: The rotary tables, if they were computed before.
+        formats: Of the matrices.
     """
     reader = _Reader(source.config)
     shapes = weight_shapes(source.config)
@@ -136,7 +144,7 @@ def read_integer_weights(
     for name, shape in shapes.items():
         weight = transform(name, source.tensor(name).astype(np.float64))
         if weight.ndim == 2:
-            reader.add_matrix(name, weight, correlations(name))
+            reader.add_matrix(name, weight, correlations(name), formats.encoding(name))
         else:
             reader.add_vector(name, weight)
         done += math.prod(shape)
@@ -156,15 +164,26 @@ class _Reader:
         self._rope_factors: list[float] | None = None
 
     def add_matrix(
-        self, name: str, weight: Float64Array, correlations: Float64Array | None
+        self,
+        name: str,
+        weight: Float64Array,
+        correlations: Float64Array | None,
+        encoding: Encoding,
     ) -> None:
         """Round a matrix; the output projection also gets scales of its own."""
-        codes, scales = quantize_rows(weight, correlations)
-        row_scales = to_mantissas(scales * self._fold(name), MANTISSA_BITS)
         rows, columns = weight.shape
-        self._matrices[name] = Matrix((rows, columns), pack_panels(codes), row_scales)
+        if encoding is Encoding.PANEL_INT4:
+            independent = np.eye(columns) if correlations is None else correlations
+            rounded = round_to_int4(weight, independent)
+            panels = pack_int4_panels(rounded.codes, rounded.scales)
+            scales, bits = rounded.units, INT4_MANTISSA_BITS
+        else:
+            codes, scales = quantize_rows(weight, correlations)
+            panels, bits = pack_panels(codes), MANTISSA_BITS
+        row_scales = to_mantissas(scales * self._fold(name), bits)
+        self._matrices[name] = Matrix(encoding, (rows, columns), panels, row_scales)
         if name == ("embed" if self._config.tie_word_embeddings else "lm_head"):
-            self._head_scales = to_mantissas(scales, MANTISSA_BITS)
+            self._head_scales = to_mantissas(scales, bits)
 
     def add_vector(self, name: str, weight: Float64Array) -> None:
         """Round a gain, or keep what something else is computed from."""

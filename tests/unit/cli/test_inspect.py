@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sslm.artifact import TensorStream, read_artifact, write_artifact
-from tests.converted import STORIES_SOURCE
+from tests.converted import STORIES_SOURCE, stories_int4_artifact
 from tests.data import shared_data
 from tests.gguf_files import gguf_bytes
-from tests.unit.artifact.tiny_artifact import PARTS, tiny_tensors
+from tests.unit.artifact.tiny_artifact import PARTS, int4_tensor, panel_tensor, tiny_tensors
 from tests.unit.cli.commands import Commands
 
 
@@ -36,6 +36,21 @@ def test_an_artifact_is_described(sslm_command: Commands, stories: Path) -> None
         "encoding": "panel_int8",
         "shape": [512, 64],
         "size_bytes": 512 * 64,
+    }
+
+
+def test_the_width_of_each_kind_of_matrix_is_told(sslm_command: Commands, tmp_path: Path) -> None:
+    projections = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    facts = sslm_command.json("inspect", stories_int4_artifact())
+    vocabulary = dict.fromkeys(("embed", "lm_head"), "int8")
+    assert facts["weights"] == vocabulary | dict.fromkeys(projections, "int4")
+    tensors = {
+        "layers.0.q_proj": int4_tensor("layers.0.q_proj", 2, 3),
+        "layers.1.q_proj": panel_tensor("layers.1.q_proj", 2, 3),
+    }
+    write_artifact(tmp_path / "mixed.sslm", PARTS, TensorStream.of(tensors))
+    assert sslm_command.json("inspect", tmp_path / "mixed.sslm")["weights"] == {
+        "q_proj": "int4, int8"
     }
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sslm.convert.balance import balance_for
+from sslm.convert.balance import balance_for, no_balance
 from sslm.convert.calibrate import calibrate
-from sslm.convert.correlations import Correlations
+from sslm.convert.correlations import Correlations, Int4Correlations
 from sslm.convert.flips import ERROR_BITS
 from sslm.convert.inputs import Inputs, site_of, watch_inputs
+from sslm.convert.int4_rounding import CORRELATION_BITS
 from sslm.convert.integer_weights import read_integer_weights
 from sslm.convert.source import GgufModelSource
 from sslm.model.config import ModelConfig
@@ -53,6 +54,23 @@ def test_correlations_are_integers_that_leave_room(seen: tuple[ModelConfig, Inpu
         )
         plain = rows.T @ rows
         damped = found - np.eye(len(found)) * np.floor(np.trace(found) / 11 / len(found))
+        cosine = (damped * plain).sum() / np.linalg.norm(damped) / np.linalg.norm(plain)
+        assert cosine > 0.999
+
+
+def test_correlations_for_int4_leave_more_room(seen: tuple[ModelConfig, Inputs]) -> None:
+    config, inputs = seen
+    correlations = Int4Correlations(inputs, no_balance(config), "embed")
+    for name in ("layers.0.q_proj", "layers.2.o_proj", "layers.1.down_proj", "embed"):
+        found = correlations.of(name)
+        assert found is not None
+        np.testing.assert_array_equal(found, np.rint(found))
+        np.testing.assert_array_equal(found, found.T)
+        assert np.abs(found).sum(axis=1).max() <= 2**CORRELATION_BITS
+        assert found.diagonal().min() >= 1
+        rows = inputs.rows(site_of(name, "embed") or (0, ""))
+        plain = rows.T @ rows
+        damped = found - np.eye(len(found)) * np.floor(np.trace(found) * 2 / 7 / len(found))
         cosine = (damped * plain).sum() / np.linalg.norm(damped) / np.linalg.norm(plain)
         assert cosine > 0.999
 

@@ -10,6 +10,7 @@ from tests.unit.text.chat_templates import CHATML, LLAMA_3, QWEN
 
 from fuzz.sections import section_contents, with_changed_section
 from fuzz.small_models import sentencepiece_metadata, small_artifact, small_gguf
+from sslm.convert.weight_formats import WeightFormats
 from sslm.formats.sslm_container import SectionType
 
 Seeds = dict[str, bytes]
@@ -70,6 +71,8 @@ def artifact_seeds() -> Seeds:
     return {
         "sound": sound,
         "untied_without_golden": small_artifact(is_tied=False, has_golden=False),
+        "int4": small_artifact(formats=WeightFormats("int4", "int8")),
+        "int4_throughout": small_artifact(is_tied=False, formats=WeightFormats("int4", "int4")),
         "extreme_weights": with_changed_section(sound, SectionType.WEIGHTS, extreme),
         "without_its_hash": sound[:32] + bytes(32) + sound[64:],
         "sections_4096": patched(sound, 12, "<I", 4096),

@@ -19,6 +19,7 @@ from sslm.artifact import (
     write_artifact,
 )
 from sslm.convert.vocabulary import vocabulary_from_gguf
+from sslm.convert.weight_formats import INT8_WEIGHTS, WeightFormats
 from sslm.formats.gguf import read_gguf
 
 Tensors = dict[str, tuple[str, Float32Array]]
@@ -95,13 +96,15 @@ def small_gguf(changes: Mapping[str, Value] | None = None, **layout: Any) -> byt
     return gguf_bytes(metadata, model_tensors(), **layout)
 
 
-def small_artifact(*, is_tied: bool = True, has_golden: bool = True) -> bytes:
+def small_artifact(
+    *, is_tied: bool = True, has_golden: bool = True, formats: WeightFormats = INT8_WEIGHTS
+) -> bytes:
     """Return a complete model as ``.sslm``, about 8 KB, which every backend runs."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "small.gguf"
         metadata = {**MODEL_METADATA, **BYTE_LEVEL_METADATA}
         source.write_bytes(gguf_bytes(metadata, model_tensors(is_tied=is_tied)))
-        model = quantized(source, [[0, 2, 4, 6]])
+        model = quantized(source, [[0, 2, 4, 6]], formats)
         with read_gguf(source) as file:
             vocabulary = vocabulary_from_gguf(file.metadata)
         parts = ArtifactParts(
@@ -109,7 +112,7 @@ def small_artifact(*, is_tied: bool = True, has_golden: bool = True) -> bytes:
             fraction_bits=model.fraction_bits,
             vocabulary=vocabulary,
             provenance=Provenance(
-                source_sha256=bytes(range(32)), converter_version="0", options={"weights": "int8"}
+                source_sha256=bytes(range(32)), converter_version="0", options=formats.options()
             ),
             chat_template=str(BYTE_LEVEL_METADATA["tokenizer.chat_template"]),
             golden=_golden() if has_golden else None,

@@ -8,6 +8,7 @@ from typing import Any
 from sslm.convert.calibrate import calibrate
 from sslm.convert.integer_weights import IntegerWeights, read_integer_weights
 from sslm.convert.source import GgufModelSource
+from sslm.convert.weight_formats import INT8_WEIGHTS, WeightFormats
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
 from sslm.model.llama import build_llama
@@ -59,10 +60,12 @@ def tiny_llama(folder: Path, **shape: Any) -> TinyModel:
     return quantized(path, [ids])
 
 
-def quantized(path: Path, calibration: Sequence[Sequence[int]]) -> TinyModel:
+def quantized(
+    path: Path, calibration: Sequence[Sequence[int]], formats: WeightFormats = INT8_WEIGHTS
+) -> TinyModel:
     """Quantize a GGUF model in memory."""
     with GgufModelSource.open(path) as source:
-        weights = read_integer_weights(source, lambda done, total: None)
+        weights = read_integer_weights(source, lambda done, total: None, formats=formats)
     bits = calibrate(weights, calibration, lambda done: None)
     tensors = weights.tensors(bits)
     program = build_llama(weights.config, bits, tensors)

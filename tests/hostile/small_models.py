@@ -32,7 +32,7 @@ from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary
 from tests.gguf_files import Float32Array, Typed, Value
-from tests.unit.artifact.tiny_artifact import int32_tensor, panels
+from tests.unit.artifact.tiny_artifact import int4_tensor, int32_tensor, panels
 
 HIDDEN, INTERMEDIATE, HEADS, KV_HEADS, HEAD_DIM, CONTEXT = 4, 4, 2, 1, 2, 16
 
@@ -233,12 +233,17 @@ def _pairs(tokenizer: Tokenizer) -> list[TokenPair]:
     return pairs
 
 
+_INT4_MATRICES = ("o_proj", "gate_proj", "down_proj")
+
+
 def _tensors() -> dict[str, Tensor]:
     """Tensors of the model: random codes and numbers in the bounds of their roles."""
     random = Random(3)
     found = {}
     for name, (encoding, shape) in tensor_shapes(_CONFIG).items():
-        if encoding is Encoding.PANEL_INT8:
+        if name.endswith(_INT4_MATRICES):
+            tensor = int4_tensor(name, *shape)
+        elif encoding is Encoding.PANEL_INT8:
             rows, columns = shape
             codes = [[random.randint(-127, 127) for _ in range(columns)] for _ in range(rows)]
             data = memoryview(panels(codes))
@@ -256,7 +261,8 @@ def _numbers_of(name: str) -> tuple[int, int, int]:
     """Least, most and exponent of an int32 tensor."""
     role = name.rpartition(".")[2]
     if role == "mantissas":
-        return 1 << 22, (1 << 24) - 1, 30
+        is_int4 = name.removesuffix(".mantissas").endswith(_INT4_MATRICES)
+        return 1 << 22, (1 << 23 if is_int4 else 1 << 24) - 1, 30
     if role in ("cos", "sin"):
         return -(1 << 30), 1 << 30, 0
     if role == "bias":

@@ -270,7 +270,8 @@ KEYS = {
     "tokenize": {"token_ids", "pieces", "tokens"},
     "inspect": {
         *("format", "path", "size_bytes", "sha256", "model_id", "arithmetic_version", "config"),
-        *("fraction_bits", "tokenizer", "golden", "provenance", "weights_size_bytes", "tensors"),
+        *("fraction_bits", "tokenizer", "golden", "provenance", "weights", "tensors"),
+        "weights_size_bytes",
         "huge_page_bytes",
     },
     "bench": {"path", "model_id", "tier", "weights_size_bytes", "tests"},
@@ -331,7 +332,8 @@ def test_a_wrong_value_of_an_option_is_usage_and_named_as_it_is_typed(
 
 
 def test_every_format_of_weights_is_in_the_help(sslm_command: Commands) -> None:
-    from sslm.convert.conversion import WEIGHT_FORMATS
+    from sslm.convert.weight_formats import WEIGHT_FORMATS
 
     text = " ".join(sslm_command.text("convert", "--help").split())
-    assert f"Format of the weights: {', '.join(WEIGHT_FORMATS)}." in text
+    for what in ("the layers' weights", "embedding and output"):
+        assert f"Format of {what}: {' or '.join(WEIGHT_FORMATS)}." in text

@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[Model]:
-    with Model(stories_artifact()) as opened:
+    # The slowest tier: a request has to last until it is cancelled.
+    with Model(stories_artifact(), tier="scalar") as opened:
         yield opened
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.versus.workers import SOURCES
+from benchmarks.versus.workers import PACKAGES, REPOSITORY
 
 OPENINGS: Final = 5
 CYCLES: Final = 20
@@ -51,10 +51,10 @@ def _benchmark(name: str, *arguments: str) -> dict[str, Any]:
 
 
 def _run(*arguments: str, codes: tuple[int, ...] = (0,)) -> str:
-    paths = os.pathsep.join(filter(None, [str(SOURCES), os.environ.get("PYTHONPATH")]))
+    paths = os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, *arguments],
-        cwd=SOURCES.parent,
+        cwd=REPOSITORY,
         env=os.environ | {"PYTHONPATH": paths},
         stdout=subprocess.PIPE,
         text=True,

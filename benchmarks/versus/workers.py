@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import sslm
 from benchmarks.versus.serving import ANSWERS_VARIABLE
 
 FOLDER: Final = Path(__file__).parent
-SOURCES: Final = FOLDER.parents[1] / "src"
+REPOSITORY: Final = FOLDER.parents[1]
+PACKAGES: Final = Path(sslm.__file__).parents[1]
+"""Where this package is imported from: the repository's sources, or an installation."""
 _LOG_SIZE_CHARS: Final = 300
 
 
@@ -56,7 +59,7 @@ class Worker:
         self._log = tempfile.TemporaryFile(  # noqa: SIM115
             "w+", encoding="utf-8", errors="replace"
         )
-        path = os.pathsep.join(filter(None, [str(SOURCES), os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")]))
         own = engine.python == sys.executable
         reading, writing = os.pipe()
         self._answers = os.fdopen(reading, encoding="utf-8")

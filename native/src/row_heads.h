@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
     const int16_t *codes;
     const uint8_t *exponents;    /* any number where there is no token */
-    const char *next;            /* memory that is read next: a head's share of it */
+    const char *next;            /* memory that is read soon: a head's share of it */
     int32_t next_lines;          /* of 64 bytes */
     int32_t score_start;         /* index of the page's first score */
     int32_t first;               /* tokens */

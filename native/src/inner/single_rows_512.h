@@ -4,11 +4,21 @@
 
 #include "tiles_512.h"
 
-/* Fetch a part of what is read next: `part` of `parts`. */
-ALWAYS_INLINE void fetch_part(const sslm_row_page *page, int32_t part, int32_t parts)
+/* What is still to be fetched of what is read later. Evenly spread over the work, since a burst of fetches stops it. */
+typedef struct {
+    const char *next;
+    const char *end;
+} fetch_cursor;
+
+ALWAYS_INLINE fetch_cursor start_fetch(const sslm_row_page *page)
 {
-    int32_t first = page->next_lines * part / parts, last = page->next_lines * (part + 1) / parts;
-    for (int32_t i = first; i < last; i++) _mm_prefetch(page->next + 64 * (size_t)i, _MM_HINT_T0);
+    return (fetch_cursor){.next = page->next, .end = page->next + 64 * (size_t)page->next_lines};
+}
+
+ALWAYS_INLINE void fetch_lines(fetch_cursor *cursor, int32_t count)
+{
+    for (int32_t i = 0; i < count && cursor->next < cursor->end; i++, cursor->next += 64)
+        _mm_prefetch(cursor->next, _MM_HINT_T1);
 }
 
 /* Turn 16 vectors into the vector of their 16 sums, by adding in pairs. */
@@ -30,7 +40,8 @@ ALWAYS_INLINE __m512i sum_each(__m512i v[16])
 }
 
 /* The sums of eight tokens with the high bytes of the query, and then with the low ones. */
-ALWAYS_INLINE __m512i dot_eight(const int16_t *query, const int16_t *keys, int32_t head_dim)
+ALWAYS_INLINE __m512i dot_eight(const int16_t *query, const int16_t *keys, int32_t head_dim, fetch_cursor *fetch,
+                                int32_t lines)
 {
     __m512i v[16], half = _mm512_set1_epi16(128);
 #pragma GCC unroll 16
@@ -46,6 +57,7 @@ ALWAYS_INLINE __m512i dot_eight(const int16_t *query, const int16_t *keys, int32
             ADD_PAIRS(v[i], high, key);
             ADD_PAIRS(v[8 + i], low, key);
         }
+        fetch_lines(fetch, lines);
     }
     return sum_each(v);
 }
@@ -61,12 +73,13 @@ void TIERED(sslm_score_row)(sslm_row_head *head, const sslm_row_page *page)
 {
     __m512i largest = _mm512_set1_epi32(INT32_MIN), one = _mm512_set1_epi32(1);
     __m512i right = _mm512_set1_epi32(head->sum_shift), left = _mm512_set1_epi32(8 - head->sum_shift);
+    fetch_cursor fetch = start_fetch(page);
+    int32_t lines = page->next_lines * 4 / page->head_dim + 1;
     /* A page holds 64 tokens, so that whole groups can be read whatever they contain. */
     for (int32_t token = page->first / 16 * 16; token < page->last; token += 16) {
         const int16_t *keys = page->codes + (size_t)token * (size_t)page->head_dim;
-        __m512i first = dot_eight(head->codes, keys, page->head_dim);
-        __m512i second = dot_eight(head->codes, keys + 8 * (size_t)page->head_dim, page->head_dim);
-        fetch_part(page, token / 16, 4);
+        __m512i first = dot_eight(head->codes, keys, page->head_dim, &fetch, lines);
+        __m512i second = dot_eight(head->codes, keys + 8 * (size_t)page->head_dim, page->head_dim, &fetch, lines);
         __m512i high = _mm512_inserti64x4(first, _mm512_castsi512_si256(second), 1);
         __m512i low = _mm512_shuffle_i64x2(first, second, 0xee);
         __m512i cut = _mm512_add_epi32(_mm512_sllv_epi32(high, left), _mm512_srav_epi32(low, right));
@@ -139,7 +152,8 @@ ALWAYS_INLINE int32_t weigh_members(sslm_row_head *head, const sslm_row_page *pa
 }
 
 /* Step 5: add the weighed values, cut by a shift. */
-static void add_values(sslm_row_head *head, const sslm_row_page *page, const pair_weights *weights, int32_t shift)
+static void add_values(sslm_row_head *head, const sslm_row_page *page, const pair_weights *weights, int32_t shift,
+                       fetch_cursor *fetch)
 {
     /* A cut by 54 leaves nothing, as longer ones. */
     shift = shift < 54 ? shift : 54;
@@ -156,6 +170,7 @@ static void add_values(sslm_row_head *head, const sslm_row_page *page, const pai
         }
         for (int32_t index = 0; index < weights->count; index++) {
             size_t token = (size_t)weights->tokens[index];
+            fetch_lines(fetch, 1);
             const int16_t *v = page->codes + token * (size_t)page->head_dim + 2 * (size_t)d;
             __m512i h = _mm512_set1_epi32((int32_t)weights->high[token]);
             __m512i l = _mm512_set1_epi32((int32_t)weights->low[token]);
@@ -188,12 +203,13 @@ void TIERED(sslm_attend_row)(sslm_row_head *head, const sslm_row_page *page)
     __m512i starts[4], steps[4], largest = _mm512_set1_epi32(head->largest), limit = _mm512_set1_epi32(SSLM_FAR);
     uint32_t any_near = 0, any_far = 0;
     load_nodes(page->nodes, starts, steps);
-    fetch_part(page, 0, 2);
+    fetch_cursor fetch = start_fetch(page);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         const int32_t *scores = head->scores + page->score_start + 16 * i;
         const void *exponents = page->exponents + 16 * i;
         __mmask16 seen = seen_tokens(page, 16 * i);
+        fetch_lines(&fetch, 3);
         keys.distances[i] = _mm512_sub_epi32(largest, _mm512_loadu_si512(scores));
         keys.exponents[i] = _mm512_cvtepu8_epi32(_mm_loadu_si128(exponents));
         keys.powers[i] = fraction_power(starts, steps, keys.distances[i]);
@@ -206,9 +222,9 @@ void TIERED(sslm_attend_row)(sslm_row_head *head, const sslm_row_page *page)
     int32_t near_shift = 0, far_shift = 0;
     if (any_near != 0) near_shift = weigh_members(head, page, &keys, near, &near_weights);
     if (any_far != 0) far_shift = weigh_members(head, page, &keys, far, &far_weights);
-    if (any_near != 0) add_values(head, page, &near_weights, near_shift);
-    fetch_part(page, 1, 2);
-    if (any_far != 0) add_values(head, page, &far_weights, far_shift);
+    if (any_near != 0) add_values(head, page, &near_weights, near_shift, &fetch);
+    if (any_far != 0) add_values(head, page, &far_weights, far_shift, &fetch);
+    fetch_lines(&fetch, page->next_lines);
 }
 
 #endif

@@ -5,6 +5,9 @@
 #include "attention.h"
 #include "ops.h"
 
+/* How far ahead pages are asked for: with one page the fetches wait for memory more often than with two. */
+#define FETCH_PAGES 2
+
 /* A row, and the query heads of one key/value head that attend together from it. */
 typedef struct {
     sslm_head_place keys;
@@ -25,16 +28,26 @@ static int32_t last_page(const row_place *at)
     return at->last_key / SSLM_PAGE_TOKENS;
 }
 
+/* The codes that are read FETCH_PAGES after a page of a state: after the last page of keys come the values. */
+static const char *codes_ahead(const row_place *at, int32_t state, int32_t page)
+{
+    int32_t values = at->keys.job->op->values, last = last_page(at);
+    page += FETCH_PAGES;
+    if (page > last && state != values) {
+        page -= last + 1 - first_page(at);
+        state = values;
+    }
+    return (const char *)page_codes(&at->keys, state, page < last ? page : last);
+}
+
 static sslm_row_page page_of(const row_place *at, int32_t state, int32_t page)
 {
     const sslm_job *job = at->keys.job;
-    int32_t start = page * SSLM_PAGE_TOKENS, rest = at->last_key + 1 - start, is_end = page == last_page(at);
-    /* After the last page of keys come the values. */
-    int32_t next_state = is_end ? job->op->values : state, next_page = is_end ? first_page(at) : page + 1;
+    int32_t start = page * SSLM_PAGE_TOKENS, rest = at->last_key + 1 - start;
     return (sslm_row_page){
         .codes = page_codes(&at->keys, state, page),
         .exponents = page_exponents(&at->keys, state, page),
-        .next = (const char *)page_codes(&at->keys, next_state, next_page),
+        .next = codes_ahead(at, state, page),
         .next_lines = (2 * at->keys.head_dim + at->head_count - 1) / at->head_count,
         .score_start = start - first_page(at) * SSLM_PAGE_TOKENS,
         .first = at->first_key > start ? at->first_key - start : 0,
@@ -75,6 +88,9 @@ static void score_pages(row_place *at)
     at->value_exponent = 0;
     for (int32_t page = first_page(at); page <= last_page(at); page++) {
         sslm_row_page keys = page_of(at, op->state, page);
+        int32_t ahead = page + FETCH_PAGES < last_page(at) ? page + FETCH_PAGES : last_page(at);
+        __builtin_prefetch(page_exponents(&at->keys, op->state, ahead));
+        __builtin_prefetch(page_exponents(&at->keys, op->values, ahead));
         int32_t key_exponent = largest_exponent(keys.exponents, keys.first, keys.last);
         const uint8_t *exponents = page_exponents(&at->keys, op->values, page);
         int32_t value_exponent = largest_exponent(exponents, keys.first, keys.last);

@@ -16,7 +16,10 @@ uint64_t sslm_read_steps(const uint8_t *data, uint64_t step_count)
 {
     pair sums[SUMS] = {{0}};
     for (uint64_t step = 0; step < step_count; step++, data += SSLM_READ_STEP) {
-        for (int line = 0; line < SSLM_READ_STEP; line += 64) __builtin_prefetch(data + SSLM_READ_AHEAD + line);
+        for (int line = 0; line < SSLM_READ_STEP; line += 64) {
+            __builtin_prefetch(data + SSLM_READ_AHEAD + line, 0, 3);
+            __builtin_prefetch(data + SSLM_READ_FAR_AHEAD + line, 0, 2);
+        }
         for (size_t i = 0; i < PAIRS; i++) {
             pair loaded;
             memcpy(&loaded, data + i * sizeof loaded, sizeof loaded);

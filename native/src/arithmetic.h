@@ -17,13 +17,6 @@ static inline int64_t rshift_round(int64_t x, int32_t shift)
     return (x + ((INT64_C(1) << shift) >> 1)) >> shift;
 }
 
-/* The same for any int32 and shifts of 0 … 32, without wider numbers: the last bit is rounded after the shift. */
-static inline int32_t rshift_round_int32(int32_t x, int32_t shift)
-{
-    int32_t last = shift > 0;
-    return ((x >> (shift - last)) + last) >> last;
-}
-
 /* |x| < 2^62, and x · 2^-shift has to fit where shift is negative. */
 static inline int64_t scale_shift(int64_t x, int32_t shift)
 {

@@ -2,6 +2,8 @@
 #ifndef SSLM_ATTENTION_H
 #define SSLM_ATTENTION_H
 
+#include <string.h>
+
 #include "arithmetic.h"
 #include "inner.h"
 #include "row_heads.h"
@@ -48,6 +50,15 @@ static inline int32_t largest_exponent(const uint8_t *exponents, int32_t first, 
     return largest;
 }
 
+/* The tokens of a page between two positions, the second of them included. */
+static inline void clip_page(int32_t page, int32_t first_position, int32_t last_position, int32_t *first,
+                             int32_t *last)
+{
+    int32_t start = page * SSLM_PAGE_TOKENS;
+    *first = first_position > start ? first_position - start : 0;
+    *last = last_position + 1 - start < SSLM_PAGE_TOKENS ? last_position + 1 - start : SSLM_PAGE_TOKENS;
+}
+
 /* The first position that a row sees. */
 static inline int32_t first_key(const sslm_job *job, int32_t row)
 {
@@ -67,7 +78,7 @@ static inline query_shifts quantize_query(const sslm_job *job, const int32_t *x,
     int32_t exponent = block_exponent_int32(x, head_dim);
     uint32_t sizes = 0;
     for (int32_t d = 0; d < head_dim; d++) {
-        int32_t code = rshift_round_int32(x[d], exponent);
+        int32_t code = code_of(x[d], exponent);
         codes[d] = (int16_t)code;
         sizes += abs32(code);
     }
@@ -82,6 +93,36 @@ static inline int32_t score_any(const int16_t *query, const int16_t *key, int32_
     int64_t sum = 0;
     for (int32_t d = 0; d < head_dim; d++) sum += (int32_t)query[d] * key[d];
     return (int32_t)clamp32(scale_shift(sum, shift));
+}
+
+/* Steps 6 and 7: what the numerators of a row and head are divided by. */
+typedef struct {
+    int32_t down;                /* of the numerators, so that they fit 32 bits */
+    int32_t reciprocal;          /* R */
+} divisor;
+
+static inline divisor divisor_of(int64_t denominator)
+{
+    int32_t bits = bit_length((uint64_t)denominator);
+    uint64_t leading = (uint64_t)scale_shift(denominator, bits - 31);
+    return (divisor){.down = bits - 16, .reciprocal = (int32_t)div_round(UINT64_C(1) << 60, leading)};
+}
+
+/* Divide: write the output whose values have an exponent; return whether it had to be clamped. */
+static inline uint64_t divide_by(divisor by, int64_t numerator, int32_t value_exponent, int32_t *out)
+{
+    int64_t quotient = rshift_round(rshift_round(numerator, by.down) * by.reciprocal, 31);
+    int64_t value = scale_shift(quotient, 14 - value_exponent), kept = clamp32(value);
+    *out = (int32_t)kept;
+    return kept != value;
+}
+
+/* Two numbers of 16 bits side by side. */
+static inline int32_t pair_at(const int16_t *pair)
+{
+    int32_t both;
+    memcpy(&both, pair, sizeof both);
+    return both;
 }
 
 /* Attend with the query heads of one key/value head from row_count rows of a span, at most SSLM_TILE_ROWS. */

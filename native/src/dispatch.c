@@ -138,6 +138,12 @@ static void close_loop(sslm_dispatch *dispatch, uint64_t number, int32_t task_co
     atomic_store_explicit(&dispatch->loop, number << LOOP_COUNT_BITS, memory_order_release);
 }
 
+/* Blocks of the loop at hand: a task each. */
+static int32_t count_tasks(const sslm_dispatch *dispatch)
+{
+    return dispatch->item_count / dispatch->block_items + (dispatch->item_count % dispatch->block_items != 0);
+}
+
 int32_t sslm_dispatch_run(sslm_dispatch *dispatch, sslm_loop_body body, const void *job, int32_t item_count,
                           int32_t block_items)
 {
@@ -146,7 +152,7 @@ int32_t sslm_dispatch_run(sslm_dispatch *dispatch, sslm_loop_body body, const vo
     dispatch->job = job;
     dispatch->item_count = item_count;
     dispatch->block_items = block_items;
-    int32_t task_count = item_count / block_items + (item_count % block_items != 0);
+    int32_t task_count = count_tasks(dispatch);
     if (task_count == 1) {
         do_block(dispatch, 0, 0);
         return SSLM_OK;
@@ -164,6 +170,5 @@ void sslm_dispatch_explain(const sslm_dispatch *dispatch, sslm_run *run)
     uint64_t fault = atomic_load(&dispatch->fault);
     run->fault = (int32_t)(fault >> FAULT_KIND_SHIFT & 7);
     run->fault_index = (int32_t)(uint32_t)fault;
-    run->fault_task_count = dispatch->item_count / dispatch->block_items
-                            + (dispatch->item_count % dispatch->block_items != 0);
+    run->fault_task_count = count_tasks(dispatch);
 }

@@ -11,7 +11,7 @@
 typedef void (*sslm_loop_body)(const void *job, int32_t first, int32_t last, sslm_thread *scratch);
 
 /* `loop` holds the number of the loop in its high bits, and the count of its tasks, which is 0 between loops, in
- * the low SSLM_LOOP_COUNT_BITS. A task's mark is twice the number of the last loop in which it was taken, and
+ * the low ones. A task's mark is twice the number of the last loop in which it was taken, and
  * one more once it was done: marks only ever grow, so that an invocation that comes too late finds itself late. */
 typedef struct {
     _Alignas(64) _Atomic uint64_t loop;

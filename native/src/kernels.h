@@ -13,12 +13,10 @@
 /* Rows of a span that attend together. */
 #define SSLM_TILE_ROWS 16
 
-/* What a row of codes has besides its codes. The sums are written by the tiers that read them. */
+/* What a row of codes has besides its codes. */
 typedef struct {
     int32_t exponent;
-    int32_t sum_high;
-    int32_t sum_low;
-    int32_t absolute_sum;        /* Σ |code| */
+    int32_t absolute_sum;        /* Σ |code|: written by the tiers that read it */
 } sslm_code_row;
 
 static inline size_t padded_width(int32_t width)

@@ -24,11 +24,15 @@ static sslm_rows take_rows(block *from, size_t row_count, size_t stride_bytes, i
     return (sslm_rows){.base = take(from, row_count, stride_bytes), .stride_bytes = stride_bytes, .width = width};
 }
 
+static size_t count_ops(const sslm_program *program)
+{
+    return program->segment_count == 0 ? 0 : (size_t)program->segments[program->segment_count - 1].last_op;
+}
+
 /* Whether a matrix of int4 reads a buffer. */
 static int is_read_by_int4(const sslm_program *program, int32_t buffer)
 {
-    int32_t op_count = program->segment_count == 0 ? 0 : program->segments[program->segment_count - 1].last_op;
-    for (int32_t i = 0; i < op_count; i++) {
+    for (size_t i = 0; i < count_ops(program); i++) {
         const sslm_op *op = &program->ops[i];
         int has_source = op->kind == SSLM_OP_LINEAR || op->kind == SSLM_OP_LOGITS;
         if (has_source && op->source == buffer && op->matrix.encoding == SSLM_PANEL_INT4) return 1;
@@ -59,11 +63,6 @@ static sslm_rows take_buffer(block *from, size_t row_count, const sslm_program *
 static int32_t count_scratch(const sslm_program *program)
 {
     return program->task_count_max > program->thread_count ? program->task_count_max : program->thread_count;
-}
-
-static size_t count_ops(const sslm_program *program)
-{
-    return program->segment_count == 0 ? 0 : (size_t)program->segments[program->segment_count - 1].last_op;
 }
 
 /* Fill in what a plan points to, behind the plan itself. The same walk sizes it and sets it up, so that

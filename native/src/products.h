@@ -5,7 +5,7 @@
 #include "inner.h"
 
 /* Rows whose sums are finished together, at most. */
-#define SSLM_TILE_ROWS 16
+#define SSLM_SUM_ROWS 16
 
 typedef struct sslm_products sslm_products;
 
@@ -34,6 +34,17 @@ static inline void finish_one_panel(const sslm_products *products, int32_t panel
 {
     sslm_sums sums = {panel, 1, first, row_count, high, low, 0};
     products->finish(products, &sums);
+}
+
+/* Finish the panels of sums one by one. */
+ALWAYS_INLINE void finish_each_panel(const sslm_products *products, const sslm_sums *sums,
+                                     void (*finish)(const sslm_products *products, int32_t panel, int32_t first,
+                                                    int32_t row_count, const int32_t *high, const int32_t *low))
+{
+    for (int32_t p = 0; p < sums->panel_count; p++) {
+        size_t further = (size_t)p * sums->next_panel;
+        finish(products, sums->panel + p, sums->first, sums->row_count, sums->high + further, sums->low + further);
+    }
 }
 
 /* Write sums in the form that sslm_finish takes. */

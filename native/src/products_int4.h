@@ -14,6 +14,15 @@
 
 #include "products.h"
 
+/* Where vectors are used, a row of codes has for each group of 32 columns a record: what the sums of its high and of
+ * its low bytes start at, then for each four columns their four high bytes and their four low bytes. */
+#define RECORD_INTS (2 + SSLM_GROUP_COLUMNS / 2)
+
+static inline int32_t *row_records(const sslm_rows *rows, int32_t row)
+{
+    return (int32_t *)(void *)(rows->int4_base + (size_t)row * int4_row_size_bytes(rows->width));
+}
+
 /* Store the codes of a row, after sslm_store_codes has, where sslm_multiply_int4 of the same tier finds them:
  * rows->int4_base is not NULL. */
 void TIERED(sslm_store_codes_int4)(const sslm_rows *rows, int32_t row, const int16_t *codes);
@@ -28,7 +37,7 @@ typedef void (*int4_dot)(const uint8_t *panel, int32_t is_first, const sslm_rows
                          int32_t row_count, int32_t *high, int32_t *low);
 
 /* What sslm_multiply_int4 does, with a function for up to rows_at_once rows, which is a constant of at most
- * SSLM_TILE_ROWS. */
+ * SSLM_SUM_ROWS. */
 ALWAYS_INLINE void multiply_with(int4_dot dot, const int32_t rows_at_once, const sslm_products *products,
                                  int32_t first, int32_t last)
 {
@@ -37,7 +46,7 @@ ALWAYS_INLINE void multiply_with(int4_dot dot, const int32_t rows_at_once, const
     const uint8_t *weights = matrix->panels + (size_t)first * size_bytes;
     for (int32_t panel = first; panel < last; panel++, weights += size_bytes) {
         for (int32_t i = 0, rows; i < products->picked_count; i += rows) {
-            int32_t high[SSLM_TILE_ROWS * SSLM_PANEL_ROWS], low[SSLM_TILE_ROWS * SSLM_PANEL_ROWS];
+            int32_t high[SSLM_SUM_ROWS * SSLM_PANEL_ROWS], low[SSLM_SUM_ROWS * SSLM_PANEL_ROWS];
             rows = products->picked_count - i < rows_at_once ? products->picked_count - i : rows_at_once;
             dot(weights, i == 0, &products->job->source, products->picked + i, rows, high, low);
             finish_one_panel(products, panel, i, rows, high, low);

@@ -3,22 +3,8 @@
  * Codes are 256 · h + l with signed bytes h and l, and weights have three bytes, so that tiles of bytes give exact
  * sums. A tile of keys has 16 tokens, one of values 16 dims; the other operand has the 16 lanes.
  */
+#include "amx_tiles.h"
 #include "attention_512.h"
-
-#define SIDE 16
-#define BLOCK 64
-
-typedef struct {
-    uint8_t palette, first_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_shapes;
-
-static const tile_shapes shapes = {
-    .palette = 1,
-    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
-};
 
 /* Loads of tiles do not tell the compiler what they read. */
 #define TILES_READ_MEMORY() __asm__ volatile("" : : : "memory")
@@ -116,7 +102,7 @@ void sslm_score_page_amx(sslm_tile *tile, const sslm_tile_page *page)
 {
     sum_planes planes[2];
     int32_t start = page->first / SIDE * SIDE, head = 0, token = start;
-    _tile_loadconfig(&shapes);
+    _tile_loadconfig(&shapes[SIDE - 1]);
     pack_keys(tile, page);
     TILES_READ_MEMORY();
     dot_tokens(tile, &tile->heads[0], token, &planes[0]);
@@ -240,7 +226,7 @@ void sslm_attend_page_amx(sslm_tile *tile, const sslm_tile_page *page)
     head_weights packed;
     sum_planes planes[2];
     int32_t blocks = (tile->head_dim + SIDE - 1) / SIDE;
-    _tile_loadconfig(&shapes);
+    _tile_loadconfig(&shapes[SIDE - 1]);
     pack_values(tile, page);
     weigh_page(tile, &tile->heads[0], page);
     for (int32_t index = 0; index < tile->head_count; index++) {

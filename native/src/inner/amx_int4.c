@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "int4_512.h"
-#include "tiles.h"
+#include "amx_tiles.h"
 
 /* From this many rows on, tiles are faster than vectors, although a panel has to be unpacked. */
 #define UNPACKED_ROWS_MIN 12

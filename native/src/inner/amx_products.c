@@ -9,7 +9,7 @@
 
 #include "outputs_512.h"
 #include "products_512.h"
-#include "tiles.h"
+#include "amx_tiles.h"
 
 void sslm_store_codes_amx(const sslm_rows *rows, int32_t row, int16_t *codes)
 {

@@ -1,8 +1,8 @@
 /* Products with AVX2: bytes are widened to 16 bits, since its products of bytes saturate. */
 #include <immintrin.h>
-#include <string.h>
 
 #include "outputs_plain.h"
+#include "plain_codes.h"
 #include "vectors_256.h"
 
 /* Column groups of four after which 32-bit sums are full: each takes two products, of which 512 fit. */
@@ -17,18 +17,6 @@ ALWAYS_INLINE __m256i add_pairs(__m256i parts)
     __m256i high = _mm256_blend_epi32(_mm256_srli_epi64(parts, 32), odd, 0xaa);
     __m256i even = _mm256_srai_epi32(_mm256_shuffle_epi32(parts, 0xa0), 31);
     return _mm256_add_epi64(high, _mm256_blend_epi32(parts, even, 0xaa));
-}
-
-static int16_t *row_codes(const sslm_rows *rows, int32_t row)
-{
-    return (int16_t *)(void *)rows->base + (size_t)row * padded_width(rows->width);
-}
-
-void sslm_store_codes_avx2(const sslm_rows *rows, int32_t row, int16_t *codes)
-{
-    size_t width = (size_t)rows->width, padded = padded_width(rows->width);
-    memset(codes + width, 0, (padded - width) * sizeof *codes);
-    memcpy(row_codes(rows, row), codes, padded * sizeof *codes);
 }
 
 /* A panel against one or two rows of codes; `row_count` is a constant where this is inlined. */

@@ -25,9 +25,7 @@ void sslm_pack_queries_avx512vnni(const sslm_tile *tile, sslm_tile_head *head)
 /* Two numbers of 16 bits, for every lane. */
 ALWAYS_INLINE __m512i spread_pair(const int16_t *pair)
 {
-    int32_t both;
-    memcpy(&both, pair, sizeof both);
-    return _mm512_set1_epi32(both);
+    return _mm512_set1_epi32(pair_at(pair));
 }
 
 static void score_head(sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page)

@@ -13,15 +13,6 @@
 #include "stream.h"
 #include "vectors_256.h"
 
-/* A row of codes has for each group of 32 columns a record: what the sums of its high and of its low bytes
- * start at, then for each four columns their four high bytes and their four low bytes. */
-#define RECORD_INTS 18
-
-static int32_t *row_records(const sslm_rows *rows, int32_t row)
-{
-    return (int32_t *)(void *)(rows->int4_base + (size_t)row * int4_row_size_bytes(rows->width));
-}
-
 void TIERED(sslm_store_codes_int4)(const sslm_rows *rows, int32_t row, const int16_t *codes)
 {
     int32_t groups = int4_groups(rows->width);

@@ -10,22 +10,13 @@
 /* Rows of codes that share a panel's nibbles: 16 accumulators. */
 #define INT4_ROWS 4
 
-/* A row of codes has for each group of 32 columns a record: what the sums of its high and of its low bytes
- * start at, then for each four columns their four high bytes and their four low bytes. */
-#define RECORD_INTS 18
-
-static const int32_t *row_records(const sslm_rows *rows, int32_t row)
-{
-    return (const int32_t *)(const void *)(rows->int4_base + (size_t)row * int4_row_size_bytes(rows->width));
-}
-
 static void store_codes_int4(const sslm_rows *rows, int32_t row, const int16_t *codes)
 {
     int32_t groups = int4_groups(rows->width);
-    uint8_t *out = rows->int4_base + (size_t)row * int4_row_size_bytes(rows->width);
+    int32_t *out = row_records(rows, row);
     __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
     __m512i half = _mm512_set1_epi16(128), eights = _mm512_set1_epi8(8);
-    for (int32_t group = 0; group < groups; group++, out += 4 * RECORD_INTS) {
+    for (int32_t group = 0; group < groups; group++, out += RECORD_INTS) {
         __m512i code = _mm512_loadu_si512(codes + 32 * (size_t)group);
         __m256i high = _mm512_cvtepi16_epi8(_mm512_srai_epi16(_mm512_add_epi16(code, half), 8));
         __m256i low = _mm512_cvtepi16_epi8(code);
@@ -36,7 +27,7 @@ static void store_codes_int4(const sslm_rows *rows, int32_t row, const int16_t *
         __m128i y = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
         y = _mm_add_epi32(y, _mm_unpackhi_epi64(y, y));
         _mm_storel_epi64((__m128i *)(void *)out, _mm_sub_epi32(_mm_setzero_si128(), y));
-        _mm512_storeu_si512(out + 8, fours);
+        _mm512_storeu_si512(out + 2, fours);
     }
 }
 

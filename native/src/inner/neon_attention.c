@@ -137,18 +137,9 @@ static void weigh_values(const uint32_t *weights, const int16_t *values, int32_t
                          int32_t last, int64_t *sums)
 {
     int32_t high[SSLM_PAGE_TOKENS / 2], low[SSLM_PAGE_TOKENS / 2];
-    for (int32_t pair = first; pair < last; pair++) {
-        high[pair] = high_halves(weights[2 * pair], weights[2 * pair + 1]);
-        low[pair] = low_halves(weights[2 * pair], weights[2 * pair + 1]);
-    }
+    halve_weights(weights, first, last, high, low);
     int32_t d = 0;
     for (; d + 16 <= head_dim; d += 16) weigh_dims(high, low, values + 2 * d, head_dim, first, last, 4, sums + d);
     for (; d + 4 <= head_dim; d += 4) weigh_dims(high, low, values + 2 * d, head_dim, first, last, 1, sums + d);
-    for (; d < head_dim; d++) {
-        sums[d] = 0;
-        for (int32_t pair = first; pair < last; pair++) {
-            const int16_t *v = values + 2 * ((size_t)pair * (size_t)head_dim + (size_t)d);
-            sums[d] += (int64_t)weights[2 * pair] * v[0] + (int64_t)weights[2 * pair + 1] * v[1];
-        }
-    }
+    weigh_rest(weights, values, head_dim, d, first, last, sums);
 }

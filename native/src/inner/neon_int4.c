@@ -4,20 +4,11 @@
 #include "products_int4.h"
 #include "stream.h"
 
-/* A row of codes has for each group of 32 columns a record: what the sums of its high and of its low bytes
- * start at, as 32 bits each, then for each four columns their four high bytes and their four low bytes. */
-#define RECORD_BYTES 72
-
-static int8_t *row_records(const sslm_rows *rows, int32_t row)
-{
-    return (int8_t *)rows->int4_base + (size_t)row * int4_row_size_bytes(rows->width);
-}
-
 void sslm_store_codes_int4_neon(const sslm_rows *rows, int32_t row, const int16_t *codes)
 {
     int32_t groups = int4_groups(rows->width);
-    int8_t *out = row_records(rows, row);
-    for (int32_t group = 0; group < groups; group++, codes += 32, out += RECORD_BYTES) {
+    int8_t *out = (int8_t *)row_records(rows, row);
+    for (int32_t group = 0; group < groups; group++, codes += 32, out += 4 * RECORD_INTS) {
         int16x8_t sum_high = vdupq_n_s16(0), sum_low = sum_high;
         for (int i = 0; i < 4; i++) {
             int16x8_t code = vld1q_s16(codes + 8 * i);
@@ -45,7 +36,7 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, int32_t is_first, const sslm_r
     const uint8x16_t nibble = vdupq_n_u8(15);
 #pragma GCC unroll 2
     for (int i = 0; i < row_count; i++) {
-        x[i] = row_records(codes, picked[i]);
+        x[i] = (const int8_t *)row_records(codes, picked[i]);
 #pragma GCC unroll 4
         for (int j = first; j < last; j++) high[i][j] = low[i][j] = vdupq_n_s32(0);
     }
@@ -96,7 +87,7 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, int32_t is_first, const sslm_r
             }
         }
 #pragma GCC unroll 2
-        for (int i = 0; i < row_count; i++) x[i] += RECORD_BYTES;
+        for (int i = 0; i < row_count; i++) x[i] += 4 * RECORD_INTS;
     }
 #pragma GCC unroll 2
     for (int i = 0; i < row_count; i++)

@@ -96,11 +96,6 @@ ALWAYS_INLINE lanes reflect(lanes sign, lanes whole, lanes x)
     return vbslq_s32(vcltzq_s32(sign), x, vsubq_s32(whole, x));
 }
 
-ALWAYS_INLINE lanes shift_left(lanes x, int32_t bits)
-{
-    return vshlq_s32(x, vdupq_n_s32(bits));
-}
-
 ALWAYS_INLINE lanes shift_right(lanes x, int32_t bits)
 {
     return vshlq_s32(x, vdupq_n_s32(-bits));

@@ -22,11 +22,7 @@ static void finish_panel(const sslm_products *products, int32_t panel, int32_t f
 
 void TIERED(sslm_finish_linear)(const sslm_products *products, const sslm_sums *sums)
 {
-    for (int32_t p = 0; p < sums->panel_count; p++) {
-        size_t further = (size_t)p * sums->next_panel;
-        finish_panel(products, sums->panel + p, sums->first, sums->row_count, sums->high + further,
-                     sums->low + further);
-    }
+    finish_each_panel(products, sums, finish_panel);
 }
 
 #endif

@@ -99,11 +99,6 @@ ALWAYS_INLINE lanes reflect(lanes sign, lanes whole, lanes x)
     return _mm256_blendv_epi8(_mm256_sub_epi32(whole, x), x, _mm256_srai_epi32(sign, 31));
 }
 
-ALWAYS_INLINE lanes shift_left(lanes x, int32_t bits)
-{
-    return _mm256_sllv_epi32(x, _mm256_set1_epi32(bits));
-}
-
 ALWAYS_INLINE lanes shift_right(lanes x, int32_t bits)
 {
     return _mm256_srav_epi32(x, _mm256_set1_epi32(bits));

@@ -87,12 +87,6 @@ ALWAYS_INLINE lanes absolute(lanes x)
     return _mm512_abs_epi32(x);
 }
 
-/* Of unsigned numbers. */
-ALWAYS_INLINE lanes smaller(lanes a, lanes b)
-{
-    return _mm512_min_epu32(a, b);
-}
-
 /* x, and one more where a and b have a bit in common. b is not negative. */
 ALWAYS_INLINE lanes add_if_common(lanes x, lanes a, lanes b)
 {
@@ -103,11 +97,6 @@ ALWAYS_INLINE lanes add_if_common(lanes x, lanes a, lanes b)
 ALWAYS_INLINE lanes reflect(lanes sign, lanes whole, lanes x)
 {
     return _mm512_mask_sub_epi32(x, _mm512_cmpge_epi32_mask(sign, _mm512_setzero_si512()), whole, x);
-}
-
-ALWAYS_INLINE lanes shift_left(lanes x, int32_t bits)
-{
-    return _mm512_sllv_epi32(x, _mm512_set1_epi32(bits));
 }
 
 ALWAYS_INLINE lanes shift_right(lanes x, int32_t bits)

@@ -48,10 +48,5 @@ static void dot_keys(const int16_t *query, const int16_t *keys, int32_t head_dim
 static void weigh_values(const uint32_t *weights, const int16_t *values, int32_t head_dim, int32_t first,
                          int32_t last, int64_t *sums)
 {
-    for (int32_t d = 0; d < head_dim; d++) sums[d] = 0;
-    for (int32_t pair = first; pair < last; pair++) {
-        const int16_t *v = values + 2 * (size_t)pair * (size_t)head_dim;
-        int64_t even = weights[2 * pair], odd = weights[2 * pair + 1];
-        for (int32_t d = 0; d < head_dim; d++) sums[d] += even * v[2 * d] + odd * v[2 * d + 1];
-    }
+    weigh_rest(weights, values, head_dim, 0, first, last, sums);
 }

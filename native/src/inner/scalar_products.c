@@ -1,22 +1,9 @@
 /* Products in plain C. */
-#include <string.h>
-
 #include "outputs_plain.h"
+#include "plain_codes.h"
 
 /* Columns whose products with 16-bit codes surely fit 32 bits: 512 · 127 · 32639 < 2^31. */
 #define COLUMNS_OF_INT32 512
-
-static int16_t *row_codes(const sslm_rows *rows, int32_t row)
-{
-    return (int16_t *)(void *)rows->base + (size_t)row * padded_width(rows->width);
-}
-
-void sslm_store_codes_scalar(const sslm_rows *rows, int32_t row, int16_t *codes)
-{
-    size_t width = (size_t)rows->width, padded = padded_width(rows->width);
-    memset(codes + width, 0, (padded - width) * sizeof *codes);
-    memcpy(row_codes(rows, row), codes, padded * sizeof *codes);
-}
 
 /* The sums of a row of codes with a panel. */
 static void dot_row(const int8_t *panel, int32_t padded, const int16_t *x, int64_t *out)

@@ -252,10 +252,9 @@ static lane_divisors divisors_of(const sslm_tile *tile, const sslm_tile_head *he
 {
     _Alignas(64) int32_t downs[SSLM_LANES], reciprocals[SSLM_LANES], rights[SSLM_LANES];
     for (int lane = 0; lane < SSLM_LANES; lane++) {
-        int32_t bits = bit_length((uint64_t)head->denominators[lane]);
-        uint64_t divisor = (uint64_t)scale_shift(head->denominators[lane], bits - 31);
-        downs[lane] = bits - 16;
-        reciprocals[lane] = (int32_t)div_round(UINT64_C(1) << 60, divisor);
+        divisor by = divisor_of(head->denominators[lane]);
+        downs[lane] = by.down;
+        reciprocals[lane] = by.reciprocal;
         rights[lane] = 17 - tile->value_exponents[lane];
     }
     __m512i down = _mm512_load_si512(downs), reciprocal = _mm512_load_si512(reciprocals);

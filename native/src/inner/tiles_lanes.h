@@ -6,9 +6,6 @@
 #ifndef SSLM_TILES_LANES_H
 #define SSLM_TILES_LANES_H
 
-#include <string.h>
-
-#include "arithmetic.h"
 #include "attention.h"
 
 typedef int32_t lane_sums[SSLM_LANES];
@@ -25,14 +22,6 @@ static void dot_lanes(const int16_t *queries, const int16_t *keys, int32_t head_
                       lane_sums low[TOKENS]);
 static void weigh_lanes(const weight_list *list, const int16_t *values, int32_t head_dim, lane_sums high[DIMS],
                         lane_sums low[DIMS]);
-
-/* Two numbers of 16 bits side by side. */
-static inline int32_t pair_at(const int16_t *pair)
-{
-    int32_t both;
-    memcpy(&both, pair, sizeof both);
-    return both;
-}
 
 void TIERED(sslm_pack_queries)(const sslm_tile *tile, sslm_tile_head *head)
 {
@@ -225,16 +214,9 @@ void TIERED(sslm_divide_tile)(const sslm_tile *tile, const sslm_tile_head *head,
                               uint64_t *saturated)
 {
     for (int32_t lane = 0; lane < tile->row_count; lane++, out += stride) {
-        int32_t bits = bit_length((uint64_t)head->denominators[lane]), right = 14 - tile->value_exponents[lane];
-        uint64_t divisor = (uint64_t)scale_shift(head->denominators[lane], bits - 31);
-        int64_t reciprocal = (int64_t)div_round(UINT64_C(1) << 60, divisor);
-        for (int32_t d = 0; d < tile->head_dim; d++) {
-            int64_t numerator = rshift_round(head->numerators[d][lane], bits - 16);
-            int64_t value = scale_shift(rshift_round(numerator * reciprocal, 31), right);
-            int64_t kept = clamp32(value);
-            saturated[lane] += kept != value;
-            out[d] = (int32_t)kept;
-        }
+        divisor by = divisor_of(head->denominators[lane]);
+        for (int32_t d = 0; d < tile->head_dim; d++)
+            saturated[lane] += divide_by(by, head->numerators[d][lane], tile->value_exponents[lane], &out[d]);
     }
 }
 

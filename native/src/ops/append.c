@@ -19,7 +19,7 @@ void TIERED(sslm_append)(const sslm_job *job, int32_t first, int32_t last, sslm_
             int32_t exponent = block_exponent_int32(x, state->head_dim);
             size_t step = state->kind == SSLM_STATE_KEYS ? 1 : 2;
             codes += state->kind == SSLM_STATE_KEYS ? token * head_dim : token / 2 * 2 * head_dim + token % 2;
-            for (size_t d = 0; d < head_dim; d++) codes[d * step] = (int16_t)rshift_round(x[d], exponent);
+            for (size_t d = 0; d < head_dim; d++) codes[d * step] = (int16_t)code_of(x[d], exponent);
             exponents[head * SSLM_PAGE_TOKENS + token] = (uint8_t)exponent;
         }
     }

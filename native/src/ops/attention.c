@@ -1,7 +1,4 @@
 /* attention: docs/arithmetic.md 3.7. */
-#include <string.h>
-
-#include "arithmetic.h"
 #include "attention.h"
 #include "ops.h"
 
@@ -43,19 +40,18 @@ static const char *codes_ahead(const row_place *at, int32_t state, int32_t page)
 static sslm_row_page page_of(const row_place *at, int32_t state, int32_t page)
 {
     const sslm_job *job = at->keys.job;
-    int32_t start = page * SSLM_PAGE_TOKENS, rest = at->last_key + 1 - start;
-    return (sslm_row_page){
+    sslm_row_page found = {
         .codes = page_codes(&at->keys, state, page),
         .exponents = page_exponents(&at->keys, state, page),
         .next = codes_ahead(at, state, page),
         .next_lines = (2 * at->keys.head_dim + at->head_count - 1) / at->head_count,
-        .score_start = start - first_page(at) * SSLM_PAGE_TOKENS,
-        .first = at->first_key > start ? at->first_key - start : 0,
-        .last = rest < SSLM_PAGE_TOKENS ? rest : SSLM_PAGE_TOKENS,
+        .score_start = (page - first_page(at)) * SSLM_PAGE_TOKENS,
         .head_dim = at->keys.head_dim,
         .value_exponent = at->value_exponent,
         .nodes = job->program->pow2_nodes,
     };
+    clip_page(page, at->first_key, at->last_key, &found.first, &found.last);
+    return found;
 }
 
 static void start_head(const row_place *at, sslm_row_head *head, const int32_t *x)
@@ -111,20 +107,13 @@ static void attend_pages(const row_place *at)
     }
 }
 
-/* Steps 6 and 7. Returns how many outputs had to be clamped. */
+/* Returns how many outputs had to be clamped. */
 static uint64_t divide(const row_place *at, const sslm_row_head *head, int32_t *out)
 {
-    int32_t bits = bit_length((uint64_t)head->denominator);
-    uint64_t divisor = (uint64_t)scale_shift(head->denominator, bits - 31);
-    int64_t reciprocal = (int64_t)div_round(UINT64_C(1) << 60, divisor);
+    divisor by = divisor_of(head->denominator);
     uint64_t saturated = 0;
-    for (int32_t d = 0; d < at->keys.head_dim; d++) {
-        int64_t numerator = rshift_round(head->numerators[d], bits - 16);
-        int64_t value = scale_shift(rshift_round(numerator * reciprocal, 31), 14 - at->value_exponent);
-        int64_t kept = clamp32(value);
-        saturated += kept != value;
-        out[d] = (int32_t)kept;
-    }
+    for (int32_t d = 0; d < at->keys.head_dim; d++)
+        saturated += divide_by(by, head->numerators[d], at->value_exponent, &out[d]);
     return saturated;
 }
 

@@ -1,7 +1,4 @@
 /* attention of several rows at once: docs/arithmetic.md 3.7. Lanes are rows. */
-#include <string.h>
-
-#include "arithmetic.h"
 #include "attention.h"
 
 typedef struct {
@@ -22,14 +19,6 @@ static void see(const tile_place *at)
     }
 }
 
-/* The tokens of a page between two positions, the second of them included. */
-static void clip(int32_t page, int32_t first_position, int32_t last_position, int32_t *first, int32_t *last)
-{
-    int32_t start = page * SSLM_PAGE_TOKENS;
-    *first = first_position > start ? first_position - start : 0;
-    *last = last_position + 1 - start < SSLM_PAGE_TOKENS ? last_position + 1 - start : SSLM_PAGE_TOKENS;
-}
-
 static sslm_tile_page page_of(const tile_place *at, int32_t state, int32_t page)
 {
     int32_t is_last = page == at->last_page;
@@ -43,9 +32,9 @@ static sslm_tile_page page_of(const tile_place *at, int32_t state, int32_t page)
     };
     int32_t first, last;
     for (int32_t token = 0; token < SSLM_PAGE_TOKENS; token++) found.exponents[token] = exponents[token];
-    clip(page, tile->first_keys[0], tile->last_keys[tile->row_count - 1], &found.first, &found.last);
+    clip_page(page, tile->first_keys[0], tile->last_keys[tile->row_count - 1], &found.first, &found.last);
     /* What the last row's window and the first row's position leave, all rows see. */
-    clip(page, tile->first_keys[tile->row_count - 1], tile->last_keys[0], &first, &last);
+    clip_page(page, tile->first_keys[tile->row_count - 1], tile->last_keys[0], &first, &last);
     found.is_whole = first == found.first && last == found.last;
     return found;
 }
@@ -63,7 +52,7 @@ static void find_value_exponents(const tile_place *at)
         int32_t whole = is_whole ? largest_exponent(exponents, 0, SSLM_PAGE_TOKENS) : 0;
         for (int32_t lane = 0; lane < SSLM_LANES; lane++) {
             int32_t first, last, own = whole;
-            clip(page, tile->first_keys[lane], tile->last_keys[lane], &first, &last);
+            clip_page(page, tile->first_keys[lane], tile->last_keys[lane], &first, &last);
             if (!is_whole) own = largest_exponent(exponents, first, last);
             if (own > tile->value_exponents[lane]) tile->value_exponents[lane] = own;
         }

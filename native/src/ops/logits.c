@@ -47,11 +47,7 @@ static void finish_panel(const sslm_products *products, int32_t panel, int32_t f
 
 static void finish_logits(const sslm_products *products, const sslm_sums *sums)
 {
-    for (int32_t p = 0; p < sums->panel_count; p++) {
-        size_t further = (size_t)p * sums->next_panel;
-        finish_panel(products, sums->panel + p, sums->first, sums->row_count, sums->high + further,
-                     sums->low + further);
-    }
+    finish_each_panel(products, sums, finish_panel);
 }
 
 static int is_any_allowed(const sslm_job *job, int32_t panel)

@@ -1,14 +1,14 @@
-/* How codes lie in tiles, and what the tiles of AMX are for. */
-#ifndef SSLM_TILES_H
-#define SSLM_TILES_H
+/* What the tiles of AMX are for, and how codes lie in them. */
+#ifndef SSLM_AMX_TILES_H
+#define SSLM_AMX_TILES_H
 
-#include "products.h"
+#include "kernels.h"
 
 /* From this many rows on, tiles are faster than vectors. */
 #define TILED_ROWS_MIN 9
 
 /* Rows of a tile, and columns of codes in it. */
-#define SIDE SSLM_TILE_ROWS
+#define SIDE 16
 #define BLOCK 64
 #define TILE_BYTES (SIDE * BLOCK)
 

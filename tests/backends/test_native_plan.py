@@ -240,19 +240,21 @@ def test_timed_kinds_are_those_of_the_library() -> None:
 def test_timings_tell_which_ops_ran(model: RandomProgram, threads: int) -> None:
     timings = OpTimings()
     plan = compile_plan(model, threads=threads)
-    plan.run(0, 1, [span_of(model, 64)], timings=timings)
+    plan.timings = timings
+    plan.run(0, 1, [span_of(model, 64)])
     assert {kind for kind, ns in timings.by_kind().items() if ns} == {"embed", "digests"}
     started_ns = time.monotonic_ns()
-    plan.run(0, 2, [span_of(model, 64)], timings=timings)
+    plan.run(0, 2, [span_of(model, 64)])
     elapsed_ns = time.monotonic_ns() - started_ns
     first = timings.by_kind()
     assert 0 < first["linear"] < elapsed_ns
     assert first["argmax"] == first["logits"] == 0
     # A second run is added, and one without timings is not.
-    plan.run(0, 2, [span_of(model, 64)], timings=timings)
+    plan.run(0, 2, [span_of(model, 64)])
     second = timings.by_kind()
     assert all(second[kind] >= first[kind] for kind in TIMED_KINDS)
     assert second["linear"] > first["linear"]
+    plan.timings = None
     plan.run(0, 2, [span_of(model, 64)])
     assert timings.by_kind() == second
     timings.clear()
@@ -262,7 +264,8 @@ def test_timings_tell_which_ops_ran(model: RandomProgram, threads: int) -> None:
 def test_timing_changes_nothing(model: RandomProgram) -> None:
     plan, plain, timed = compile_plan(model), span_of(model, 64), span_of(model, 64)
     plan.run(0, 2, [plain])
-    plan.run(0, 2, [timed], timings=OpTimings())
+    plan.timings = OpTimings()
+    plan.run(0, 2, [timed])
     assert bytes(plain.memory.residual) == bytes(timed.memory.residual)
     assert bytes(plain.memory.digests) == bytes(timed.memory.digests)
 

@@ -1,52 +1,12 @@
 """The native backend, with a switch that lets its plans tell where their time goes."""
 
-from collections.abc import Sequence
-
 from sslm.backends.native import NativeBackend, NativePlan, OpTimings
-from sslm.program.plan import Span
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
 
 
-class TimedPlan:
-    """A native plan whose runs are timed by kind of op while :attr:`timings` is set.
-
-    Args:
-        plan: Becomes this one's own.
-    """
-
-    def __init__(self, plan: NativePlan) -> None:
-        self._plan = plan
-        self.timings: OpTimings | None = None
-
-    @property
-    def program(self) -> Program:
-        """The program that was compiled."""
-        return self._plan.program
-
-    @property
-    def scratch_size_bytes(self) -> int:
-        """Memory that the plan holds for itself, weights not included."""
-        return self._plan.scratch_size_bytes
-
-    def run(
-        self,
-        first: int,
-        last: int,
-        spans: Sequence[Span],
-        *,
-        cancel: memoryview | None = None,
-    ) -> None:
-        """Run as :meth:`sslm.backends.native.NativePlan.run` does."""
-        self._plan.run(first, last, spans, cancel=cancel, timings=self.timings)
-
-    def close(self) -> None:
-        """Release what the plan holds."""
-        self._plan.close()
-
-
-class TimedBackend:
-    """Compiles timed plans; otherwise as :class:`sslm.backends.native.NativeBackend`.
+class TimedBackend(NativeBackend):
+    """Keeps the plans that it compiles, to have them timed.
 
     Args:
         tier: A CPU tier by name, or ``auto``.
@@ -54,35 +14,15 @@ class TimedBackend:
     """
 
     def __init__(self, tier: str, threads: int) -> None:
-        self._backend = NativeBackend(tier, threads=threads)
-        self.plans: list[TimedPlan] = []
-
-    @property
-    def name(self) -> str:
-        """``native``."""
-        return self._backend.name
-
-    @property
-    def tier(self) -> str:
-        """The CPU tier in use."""
-        return self._backend.tier
-
-    def scratch_size_bytes(
-        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
-    ) -> int:
-        """Return what the plan would hold for itself."""
-        return self._backend.scratch_size_bytes(
-            program, tensors, row_count_max=row_count_max, context_tokens=context_tokens
-        )
+        super().__init__(tier, threads=threads)
+        self.plans: list[NativePlan] = []
 
     def compile(
         self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
-    ) -> TimedPlan:
+    ) -> NativePlan:
         """Bind a program to its tensors; the plan is kept in :attr:`plans`, too."""
-        plan = TimedPlan(
-            self._backend.compile(
-                program, tensors, row_count_max=row_count_max, context_tokens=context_tokens
-            )
+        plan = super().compile(
+            program, tensors, row_count_max=row_count_max, context_tokens=context_tokens
         )
         self.plans.append(plan)
         return plan

@@ -69,6 +69,8 @@ class NativePlan:
         self._memory = self._allocate()
         self._handle = self._open()
         self._hook: Hook | None = None
+        self.timings: OpTimings | None = None
+        """While set, every run adds the time of each kind of op to it; else no clock is read."""
         if parallel_for is not None:
             self.set_parallel_for(parallel_for)
 
@@ -89,12 +91,8 @@ class NativePlan:
         spans: Sequence[Span],
         *,
         cancel: memoryview | None = None,
-        timings: OpTimings | None = None,
     ) -> None:
         """Run segments first … last - 1 over the rows of all spans, in one foreign call.
-
-        Beside what :meth:`sslm.program.plan.Plan.run` takes, *timings* has the time of every kind
-        of op added to it; without it no clock is read.
 
         Raises:
             RunCancelledError: If *cancel* was set, which is seen within about a millisecond.
@@ -121,6 +119,7 @@ class NativePlan:
         if cancel is not None:
             run.cancel, view = borrow(self._library.ffi, "int32_t *", cancel)
             alive.append(view)
+        timings = self.timings
         if timings is not None:
             run.op_ns, view = borrow(
                 self._library.ffi, "int64_t *", timings.memory, is_writable=True

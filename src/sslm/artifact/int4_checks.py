@@ -13,6 +13,8 @@ from sslm.errors.artifact import (
 from sslm.limits import INT4_COLUMNS_MAX
 from sslm.program.tensors import (
     GROUP_COLUMNS,
+    INT4_MANTISSA_BITS,
+    INT4_SCALE_MAX,
     PANEL_ROWS,
     WORD_COLUMNS,
     Encoding,
@@ -21,8 +23,7 @@ from sslm.program.tensors import (
     int4_scales_size_bytes,
 )
 
-INT4_SCALE_MAX: Final = 64
-INT4_MANTISSA_MAX: Final = (1 << 23) - 1
+INT4_MANTISSA_MAX: Final = (1 << INT4_MANTISSA_BITS) - 1
 
 _WORD_SIZE_BYTES: Final = 4
 _GROUP_SIZE_BYTES: Final = GROUP_COLUMNS // 2 * PANEL_ROWS

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from sslm.convert.flips import Float64Array
-from sslm.convert.quantize import INT4_CODE_MAX, INT4_SCALE_MAX, Int8Array
-from sslm.program.tensors import GROUP_COLUMNS, padded
+from sslm.convert.quantize import Int8Array
+from sslm.program.tensors import GROUP_COLUMNS, INT4_CODE_MAX, INT4_SCALE_MAX, padded
 
 SWEEP_COUNT: Final = 4
 """Rounds of all columns. Later ones move few codes."""

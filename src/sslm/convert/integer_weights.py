@@ -11,7 +11,6 @@ from sslm.convert.flips import Float64Array
 from sslm.convert.int4_rounding import round_to_int4
 from sslm.convert.quantize import (
     GAIN_BITS,
-    INT4_MANTISSA_BITS,
     MANTISSA_BITS,
     Mantissas,
     pack_int4_panels,
@@ -26,7 +25,7 @@ from sslm.model.config import ModelConfig, weight_shapes
 from sslm.model.fraction_bits import FractionBits
 from sslm.model.llama import NORM_HEADROOM_BITS
 from sslm.numerics.rounding import INT32_MAX
-from sslm.program.tensors import Encoding, Tensor
+from sslm.program.tensors import INT4_MANTISSA_BITS, Encoding, Tensor
 
 LOG2_E: Final = 1.4426950408889634
 """The binary64 number nearest to log2(e): attention works in powers of two."""

@@ -15,6 +15,7 @@ from sslm.convert.flips import Float64Array, flip_codes
 from sslm.numerics.rounding import rshift_round
 from sslm.program.tensors import (
     GROUP_COLUMNS,
+    INT4_OFFSET,
     PANEL_COLUMNS,
     PANEL_ROWS,
     int4_panel_size_bytes,
@@ -28,11 +29,6 @@ Int8Array = npt.NDArray[np.int8]
 
 WEIGHT_CODE_MAX: Final = 127
 MANTISSA_BITS: Final = 24
-INT4_CODE_MAX: Final = 7
-INT4_MANTISSA_BITS: Final = 23
-INT4_SCALE_MAX: Final = 64
-INT4_OFFSET: Final = 8
-"""A nibble holds a code plus this."""
 GAIN_BITS: Final = 23
 _EXPONENT_OF_ZEROS: Final = 48
 

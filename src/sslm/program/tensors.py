@@ -12,6 +12,12 @@ GROUP_COLUMNS = 32
 """Columns of int4 codes that share a scale."""
 WORD_COLUMNS = 8
 """Columns of int4 codes of one row that share a word of four bytes."""
+INT4_CODE_MAX = 7
+INT4_OFFSET = 8
+"""A nibble holds a code plus this."""
+INT4_SCALE_MAX = 64
+INT4_MANTISSA_BITS = 23
+"""Of the row scales of int4 matrices: their sums leave room for no more."""
 _SCALES_ALIGNMENT_BYTES = 64
 
 

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from sslm.program.tensors import (
     GROUP_COLUMNS,
+    INT4_OFFSET,
     PANEL_COLUMNS,
     PANEL_ROWS,
     WORD_COLUMNS,
@@ -14,9 +15,6 @@ from sslm.program.tensors import (
     int4_scales_size_bytes,
     padded,
 )
-
-_INT4_OFFSET = 8
-"""A nibble holds a code plus this."""
 
 
 def int32_values(tensor: Tensor) -> npt.NDArray[np.int32]:
@@ -73,7 +71,7 @@ def int4_codes_and_scales(
     nibbles = np.concatenate([packed & 15, packed >> 4], axis=3)
     codes = nibbles.transpose(0, 2, 1, 3).reshape(count * PANEL_ROWS, -1)
     return (
-        codes.astype(np.int16) - _INT4_OFFSET,
+        codes.astype(np.int16) - INT4_OFFSET,
         scales.transpose(0, 2, 1).reshape(count * PANEL_ROWS, groups).astype(np.int16),
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.versus.figures import Figure, Speeds
+from sslm.cli.output import table_lines
 
 HEAD = ("figure", "ratio", "target", "", "ours", "beside", "unit", "what is beside")
 SPEED_HEAD = ("engine", "question", "threads", "tokens/s", "spread")
@@ -65,11 +66,7 @@ def op_rows(speeds: Speeds) -> tuple[list[str], list[list[str]]]:
 
 def plain(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table for a terminal."""
-    widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
-    )
+    return "\n".join(table_lines(head, rows))
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -48,6 +48,11 @@ class Artifact:
     file_size_bytes: int
     file: FileBytes
 
+    @property
+    def weights_size_bytes(self) -> int:
+        """Bytes of all constant tensors."""
+        return sum(tensor.data.nbytes for tensor in self.tensors.values())
+
     def file_sha256(self) -> bytes:
         """Compute the 32 bytes that ``sha256sum`` prints for the file; takes a pass over it."""
         return hashlib.sha256(self.file.view).digest()

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sslm.engine.model import Model
 
 _EPILOG: Final = "Example: sslm bench model.sslm -p 512 -n 128 -t 1,2 --plot roofline.svg"
-_PLOT_ENDINGS: Final = (".png", ".svg")
 
 
 def _numbers(text: str, lowest: int, what: str) -> tuple[int, ...]:
@@ -60,9 +59,11 @@ def _thread_counts(text: str) -> tuple[int, ...]:
 
 
 def _picture(text: str) -> Path:
+    from sslm.bench.plot import ENDINGS
+
     path = Path(text)
-    if path.suffix.lower() not in _PLOT_ENDINGS:
-        raise typer.BadParameter(f"{text!r} does not end in {' or '.join(_PLOT_ENDINGS)}")
+    if path.suffix[1:].lower() not in ENDINGS:
+        raise typer.BadParameter(f"{text!r} does not end in .{' or .'.join(ENDINGS)}")
     return path
 
 
@@ -194,7 +195,7 @@ def _draw(plot: Path, found: "tuple[Measurement, ...]", opened: "Model") -> None
 
 
 def _show(opened: "Model", found: "tuple[Measurement, ...]") -> None:
-    size_mb = sum(tensor.data.nbytes for tensor in opened.artifact.tensors.values()) / 1e6
+    size_mb = opened.artifact.weights_size_bytes / 1e6
     print_text(f"{opened.path.name}, weights of {size_mb:.1f} MB, tier {opened.tier}\n\n")
     head = ["test", "threads", "tokens/s", "spread", "ms/token", "MB/token", "GB/s", "of ceiling"]
     rows = [
@@ -240,9 +241,7 @@ def _facts(opened: "Model", found: "tuple[Measurement, ...]") -> dict[str, objec
         "path": str(opened.path),
         "model_id": opened.model_id,
         "tier": opened.tier,
-        "weights_size_bytes": sum(
-            tensor.data.nbytes for tensor in opened.artifact.tensors.values()
-        ),
+        "weights_size_bytes": opened.artifact.weights_size_bytes,
         "tests": [_test_facts(one, one.case) for one in found],
     }
 

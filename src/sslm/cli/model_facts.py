@@ -51,7 +51,7 @@ def artifact_facts(path: Path) -> Facts:
                 "options": dict(artifact.provenance.options),
             },
             "weights": _width_facts(artifact),
-            "weights_size_bytes": sum(t.data.nbytes for t in artifact.tensors.values()),
+            "weights_size_bytes": artifact.weights_size_bytes,
             "tensors": [
                 {
                     "name": tensor.name,

@@ -119,13 +119,22 @@ def print_table(
     """
     if sys.stdout.isatty():
         rows = [[shown(cell) for cell in row] for row in rows]
+    for line in table_lines(head, rows, right=right):
+        print_text(line + "\n")
+
+
+def table_lines(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
+) -> list[str]:
+    """Return the lines of a table, as :func:`print_table` writes them."""
     widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
-    for row in (head, *rows):
-        cells = (
+    return [
+        "  ".join(
             cell.rjust(width) if name in right else cell.ljust(width)
             for name, cell, width in zip(head, row, widths, strict=True)
-        )
-        print_text("  ".join(cells).rstrip() + "\n")
+        ).rstrip()
+        for row in (head, *rows)
+    ]
 
 
 @contextmanager

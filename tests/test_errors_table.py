@@ -66,13 +66,15 @@ def test_the_first_digit_of_a_number_is_its_family() -> None:
 def test_exit_codes_cover_every_family() -> None:
     from sslm.cli.exit_codes import FAMILIES as CODES
     from sslm.cli.exit_codes import USAGE, exit_code
+    from sslm.errors.commands import BenchContextError
     from sslm.errors.model import EvaluationWindowError
 
     assert set(CODES) == set(FAMILIES)
     for kind in CAUSES:
         family = next(family for family in FAMILIES if issubclass(kind, family))
         # A wrong value of an option is misuse, wherever it is found.
-        expected = USAGE if kind is EvaluationWindowError else CODES[family]
+        is_misuse = kind in (BenchContextError, EvaluationWindowError)
+        expected = USAGE if is_misuse else CODES[family]
         assert exit_code(_example(kind)) == expected
 
 

@@ -21,7 +21,7 @@ def test_facts_are_positional_or_named() -> None:
     ):
         assert (error.token_id, error.index, error.largest) == (7, 0, 5)
         assert error.args == (7, 0, 5)
-        assert str(error) == "token id 7 at index 0 is not in 0 … 5"
+        assert str(error) == "token id 7 at index 0, expected an integer from 0 to 5"
     assert EmptyPromptError().args == ()
     assert str(EmptyPromptError()).startswith("the prompt is empty")
 

@@ -1,10 +1,15 @@
 """What is measured: so many tokens of a prompt or of answers, for how many sequences at once."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from sslm.errors.commands import BenchContextError
 
 Kind = Literal["prompt", "generation"]
+
+LENGTHS: Final = ("prompts", "generations", "depths")
+"""Arguments of :func:`all_cases` that count tokens of a context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +73,65 @@ def all_cases(
             for batch, depth in shapes
         )
     return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedCases:
+    """Cases that fit a context.
+
+    Args:
+        cases: What to measure, at least one.
+        changes: What was asked for and did not fit, with what takes its place, or None where that
+            is among the cases already.
+    """
+
+    cases: tuple[Case, ...]
+    changes: dict[Case, Case | None]
+
+
+def fit_cases(
+    cases: Sequence[Case], limit_tokens: int, *, fixed: Collection[str] = LENGTHS
+) -> FittedCases:
+    """Shorten the cases that exceed a context, where nobody insists on their lengths.
+
+    A depth gives way before the number of tokens, and no more of either than must.
+
+    Args:
+        cases: At least one.
+        limit_tokens: Positions of the model, at least 1.
+        fixed: Those of :data:`LENGTHS` that stay as they are.
+
+    Raises:
+        BenchContextError: If fixed lengths alone exceed the context.
+    """
+    fitting = {case for case in cases if case.context_tokens <= limit_tokens}
+    kept: dict[Case, None] = {}
+    changes: dict[Case, Case | None] = {}
+    for case in cases:
+        fitted = case
+        if case not in fitting:
+            fitted = _fitted(case, limit_tokens, fixed)
+            changes[case] = None if fitted in fitting or fitted in kept else fitted
+        kept[fitted] = None
+    return FittedCases(cases=tuple(kept), changes=changes)
+
+
+def _fitted(case: Case, limit_tokens: int, fixed: Collection[str]) -> Case:
+    option = "prompts" if case.kind == "prompt" else "generations"
+    least_tokens = case.tokens if option in fixed else 1
+    least_depth = case.depth if "depths" in fixed else 0
+    if least_tokens + least_depth > limit_tokens:
+        largest_depth = limit_tokens - least_tokens
+        is_depth = least_depth > 0 and largest_depth >= 0
+        if is_depth:
+            option = "depths"
+        raise BenchContextError(
+            option,
+            case.depth if is_depth else case.tokens,
+            largest_depth if is_depth else limit_tokens - least_depth,
+            replace(case, tokens=least_tokens, depth=least_depth).name,
+            least_tokens + least_depth,
+            limit_tokens,
+        )
+    tokens = max(least_tokens, min(case.tokens, limit_tokens - least_depth))
+    return replace(case, tokens=tokens, depth=min(case.depth, limit_tokens - tokens))

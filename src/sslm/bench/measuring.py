@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from sslm.artifact import Artifact
 from sslm.backends.native import OpTimings
-from sslm.bench.cases import Case
+from sslm.bench.cases import Case, fit_cases
 from sslm.bench.ceiling import ReadCeiling
 from sslm.bench.timed_backend import TimedBackend
 from sslm.bench.traffic import Traffic
 from sslm.bench.workload import workload
 from sslm.engine.runner import Runner
-from sslm.errors.runtime import ContextLengthError
 from sslm.program.plan import CHUNK_ROWS_MAX
 
 Progress = Callable[[int, int], None]
@@ -121,13 +120,10 @@ def measure(
         on_progress: Called between repetitions, never during one.
 
     Raises:
-        ContextLengthError: If a case needs more positions than the model has; nothing ran.
+        BenchContextError: If a case needs more positions than the model has; nothing ran.
         TierUnavailableError: If the tier does not run here.
     """
-    longest = max(case.context_tokens for case in cases)
-    limit = artifact.config.max_position_embeddings
-    if longest > limit:
-        raise ContextLengthError(longest, limit)
+    fit_cases(cases, artifact.config.max_position_embeddings)
     done, total = 0, len(cases) * (repetitions + 2)
 
     def advance() -> None:

@@ -7,55 +7,36 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sslm import limits
+from sslm.cli.numbers import listed, number, numbers
 from sslm.cli.options import (
     DEFAULT_MODEL,
     DEFAULT_TIER,
+    EXPECTED_THREADS,
     CacheDirOption,
     JsonOption,
     NoProgressOption,
     OfflineOption,
     TierOption,
     open_model,
-    thread_count,
+    read_thread_count,
 )
-from sslm.cli.output import print_json, print_table, print_text, progress
+from sslm.cli.output import note, print_json, print_table, print_text, progress
 from sslm.cli.verify import ModelArgument
 from sslm.errors.commands import OutputExistsError
 
 if TYPE_CHECKING:
-    from sslm.bench import Case, Measurement
+    from sslm.bench import Case, FittedCases, Measurement
     from sslm.engine.model import Model
 
 _EPILOG: Final = "Example: sslm bench model.sslm -p 512 -n 128 -t 1,2 --plot roofline.svg"
 
 
-def _numbers(text: str, lowest: int, what: str) -> tuple[int, ...]:
-    words = [word.strip() for word in text.split(",")]
-    most = limits.BENCH_VALUE_COUNT_MAX
-    if len(words) > most:
-        raise typer.BadParameter(f"it has {len(words)} values, expected at most {most}")
-    for word in words:
-        if not (word.isascii() and word.isdecimal() and len(word) <= 7 and int(word) >= lowest):
-            raise typer.BadParameter(f"{word!r} is no {what}, from {lowest}, of a list such as 1,2")
-    return tuple(dict.fromkeys(int(word) for word in words))
-
-
-def _token_counts(text: str) -> tuple[int, ...]:
-    return _numbers(text, 0, "number of tokens")
-
-
-def _batches(text: str) -> tuple[int, ...]:
-    found = _numbers(text, 1, "number of sequences")
-    if max(found) > limits.BENCH_BATCH_MAX:
-        raise typer.BadParameter(f"{max(found)} is too many, expected {limits.BENCH_BATCH_MAX}")
-    return found
+_token_counts: Final = numbers(0, limits.CONTEXT_TOKENS_MAX)
+_batches: Final = numbers(1, limits.BENCH_BATCH_MAX)
 
 
 def _thread_counts(text: str) -> tuple[int, ...]:
-    words = text.split(",")
-    if len(words) > limits.BENCH_VALUE_COUNT_MAX:
-        raise typer.BadParameter(f"it has {len(words)} values")
-    return tuple(dict.fromkeys(thread_count(word.strip()) for word in words))
+    return listed(text, read_thread_count, f"{EXPECTED_THREADS}, or several such as 1,cores")
 
 
 def _picture(text: str) -> Path:
@@ -95,12 +76,12 @@ ThreadCountsOption = Annotated[
     ),
 ]
 RepetitionsOption = Annotated[
-    int,
+    Any,
     typer.Option(
         "--repetitions",
         "-r",
-        min=1,
-        max=limits.BENCH_REPETITION_COUNT_MAX,
+        parser=number(1, limits.BENCH_REPETITION_COUNT_MAX),
+        metavar="N",
         help="Of each test; medians are told.",
     ),
 ]
@@ -122,13 +103,14 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     *,
+    context: typer.Context,
     model: ModelArgument = DEFAULT_MODEL,
     prompts: PromptsOption = "128,512",
     generations: GenerationsOption = "128",
     batches: BatchesOption = "1,4,16",
     depths: DepthsOption = "0,2000",
     threads: ThreadCountsOption = "1,cores",
-    repetitions: RepetitionsOption = 5,
+    repetitions: RepetitionsOption = "5",
     plot: PlotOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
     tier: TierOption = DEFAULT_TIER,
@@ -140,9 +122,10 @@ def bench(
     """Measure prefill and decode, and how near decode comes to the speed of reading the weights.
 
     Generations are measured with every batch at the first depth, and at every depth with the first
-    batch; prompts at the first depth. Times are no part of the promise of equal bits.
+    batch; prompts at the first depth. What does not fit the model's context is shortened or left
+    out, unless it was asked for. Times are no part of the promise of equal bits.
     """
-    from sslm.bench import all_cases, measure
+    from sslm.bench import LENGTHS, all_cases, fit_cases, measure
 
     cases = all_cases(
         prompts=prompts, generations=generations, batches=batches, depths=depths, threads=threads
@@ -160,10 +143,16 @@ def bench(
         no_progress=no_progress,
         context_tokens=1,
     ) as opened:
+        fitted = fit_cases(
+            cases,
+            opened.artifact.config.max_position_embeddings,
+            fixed=[name for name in LENGTHS if _is_asked(context, name)],
+        )
+        _note_changes(fitted, opened)
         with progress(is_shown=not no_progress) as report:
             found = measure(
                 opened.artifact,
-                cases,
+                fitted.cases,
                 tier=tier,
                 repetitions=repetitions,
                 on_progress=lambda done, total: report("bench", done, total),
@@ -171,9 +160,25 @@ def bench(
         if plot is not None:
             _draw(plot, found, opened)
         if as_json:
-            print_json(_facts(opened, found))
+            print_json(_facts(opened, found, fitted))
         else:
             _show(opened, found)
+
+
+def _is_asked(context: typer.Context, option: str) -> bool:
+    source = context.get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _note_changes(fitted: "FittedCases", opened: "Model") -> None:
+    """Tell once, and not for each number of threads, what is not measured as it was asked for."""
+    limit = opened.artifact.config.max_position_embeddings
+    names = {
+        case.name: f"measured as {instead.name}" if instead else "left out"
+        for case, instead in fitted.changes.items()
+    }
+    for name, what in names.items():
+        note(f"the model's context holds {limit} tokens: {name} is {what}")
 
 
 def _require_plot(plot: Path, *, force: bool) -> None:
@@ -236,12 +241,23 @@ def _kinds(found: "tuple[Measurement, ...]") -> list[str]:
     return sorted(most, key=lambda kind: -most[kind])
 
 
-def _facts(opened: "Model", found: "tuple[Measurement, ...]") -> dict[str, object]:
+def _facts(
+    opened: "Model", found: "tuple[Measurement, ...]", fitted: "FittedCases"
+) -> dict[str, object]:
     return {
         "path": str(opened.path),
         "model_id": opened.model_id,
         "tier": opened.tier,
         "weights_size_bytes": opened.artifact.weights_size_bytes,
+        "context_tokens": opened.artifact.config.max_position_embeddings,
+        "adapted": [
+            {
+                "name": case.name,
+                "threads": case.threads,
+                "measured_as": instead.name if instead else None,
+            }
+            for case, instead in fitted.changes.items()
+        ],
         "tests": [_test_facts(one, one.case) for one in found],
     }
 

@@ -10,6 +10,7 @@ import typer
 
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.failures import about_file
+from sslm.cli.numbers import number
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MODEL,
@@ -38,17 +39,27 @@ SourceOption = Annotated[
     Path, typer.Option("--source", metavar="FILE.gguf", help="What MODEL was converted from.")
 ]
 TextOption = Annotated[Path, typer.Option("--text", metavar="FILE", help="UTF-8 text to predict.")]
-ContextOption = Annotated[int, typer.Option("--context", metavar="N", help="Tokens of one window.")]
+ContextOption = Annotated[
+    int | None,
+    typer.Option(
+        "--context",
+        metavar="N",
+        help="Tokens of one window; by default 512, or all that the model's context holds.",
+    ),
+]
 StrideOption = Annotated[
     int | None,
     typer.Option("--stride", metavar="N", help="Tokens between windows [the context]."),
 ]
 LimitTokensOption = Annotated[
     int | None,
-    typer.Option("--limit-tokens", metavar="N", min=2, help="Read only so much of the text."),
+    typer.Option(
+        "--limit-tokens", metavar="N", parser=number(2), help="Read only so much of the text."
+    ),
 ]
 
 
+_DEFAULT_CONTEXT: Final = 512
 _EPILOG: Final = (
     "Example: sslm eval model.sslm --source model.gguf --text book.txt --limit-tokens 4096"
 )
@@ -64,7 +75,7 @@ def evaluate(
     source: SourceOption,
     text: TextOption,
     model: ModelArgument = DEFAULT_MODEL,
-    context: ContextOption = 512,
+    context: ContextOption = None,
     stride: StrideOption = None,
     limit_tokens: LimitTokensOption = None,
     any_source: Annotated[
@@ -96,7 +107,7 @@ def evaluate(
             model,
             backend="reference",
             threads="1",
-            context_tokens=context,
+            context_tokens=1 if context is None else context,
             cache_dir=cache_dir,
             offline=offline,
             no_progress=no_progress,
@@ -107,6 +118,8 @@ def evaluate(
     ):
         if not any_source:
             require_source(opened.artifact, source)
+        if context is None:
+            context = min(_DEFAULT_CONTEXT, opened.artifact.config.max_position_embeddings)
         # The evaluation scores every row of a window, which requests on a model never do.
         chosen = open_backend(backend, tier=tier, threads=count)
         with closing(Runner(opened.artifact, chosen, context_tokens=context)) as runner:

@@ -11,6 +11,7 @@ from sslm.errors.base import (
     SslmError,
     StateError,
 )
+from sslm.errors.commands import BenchContextError
 from sslm.errors.model import EvaluationWindowError
 from sslm.errors.runtime import OptionRangeError
 
@@ -46,16 +47,20 @@ _OPTIONS: Final = frozenset(
 )
 """Options of functions that are options of commands too, with dashes in their names."""
 
+_BENCH_OPTIONS: Final = {"prompts": "--n-prompt", "generations": "--n-gen", "depths": "--n-depth"}
+
 
 def option_name(error: SslmError) -> str | None:
     """Return the option of a command whose value is what is wrong, as it is typed, or None."""
     if isinstance(error, OptionRangeError) and error.option in _OPTIONS:
         return "--" + error.option.replace("_", "-")
+    if isinstance(error, BenchContextError):
+        return _BENCH_OPTIONS.get(error.option)
     return None
 
 
 def exit_code(error: SslmError) -> int:
     """Return the exit code of an error's family."""
-    if option_name(error) or isinstance(error, EvaluationWindowError):
+    if option_name(error) or isinstance(error, (BenchContextError, EvaluationWindowError)):
         return USAGE
     return next((code for family, code in FAMILIES.items() if isinstance(error, family)), INTERNAL)

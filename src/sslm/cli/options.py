@@ -11,8 +11,10 @@ from sslm import limits
 from sslm.catalog.offline import OFF_WORDS, OFFLINE_VARIABLES, is_offline
 from sslm.cli.cores import physical_cores
 from sslm.cli.failures import about_file
+from sslm.cli.numbers import refusal, whole_number
 from sslm.cli.output import note, progress, shown
 from sslm.cli.text_input import argument_text
+from sslm.errors.showing import briefly, int_range
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
@@ -203,20 +205,26 @@ NoProgressOption = Annotated[
 ]
 
 
+EXPECTED_THREADS: Final = f"cores, or {int_range(1, limits.THREAD_COUNT_MAX)}"
+
+
 def thread_count(threads: str) -> int:
     """Read the value of ``--threads``.
 
     Raises:
         typer.BadParameter: If it is neither ``cores`` nor a number from 1 to the most there may be.
     """
-    if threads == "cores":
+    count = read_thread_count(threads)
+    if count is None:
+        raise refusal(f"it is {briefly(threads)}", EXPECTED_THREADS)
+    return count
+
+
+def read_thread_count(threads: str) -> int | None:
+    """Return a number of threads, or None where the text is none."""
+    if threads == DEFAULT_THREADS:
         return min(physical_cores(), limits.THREAD_COUNT_MAX)
-    if threads.isascii() and threads.isdecimal() and len(threads) <= 9:
-        count = int(threads)
-        if 1 <= count <= limits.THREAD_COUNT_MAX:
-            return count
-    expected = f"neither 'cores' nor a number from 1 to {limits.THREAD_COUNT_MAX}"
-    raise typer.BadParameter(f"{threads!r} is {expected}")
+    return whole_number(threads, 1, limits.THREAD_COUNT_MAX)
 
 
 def open_model(

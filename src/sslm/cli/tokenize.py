@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from sslm import limits
+from sslm.cli.numbers import refusal, whole_number
 from sslm.cli.options import (
     DEFAULT_MODEL,
     CacheDirOption,
@@ -15,6 +17,7 @@ from sslm.cli.options import (
 )
 from sslm.cli.output import print_json, print_text
 from sslm.cli.text_input import argument_text, read_stdin
+from sslm.errors.showing import briefly, int_range
 
 if TYPE_CHECKING:
     from sslm.text.tokenizer import Tokenizer
@@ -81,8 +84,9 @@ def tokenize(
 def _token_ids(words: list[str]) -> list[int]:
     parts = [part for word in words for part in word.split()]
     for part in parts:
-        if not (part.isascii() and part.isdecimal() and len(part) <= 9):
-            raise typer.BadParameter(f"{part!r} is no token id", param_hint="TEXT")
+        if whole_number(part, 0, limits.VOCAB_SIZE_MAX - 1) is None:
+            expected = f"token ids, each {int_range(0, limits.VOCAB_SIZE_MAX - 1)}"
+            raise refusal(f"it has {briefly(part)}", expected, param_hint="TEXT")
     return [int(part) for part in parts]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import SupportsIndex
 
 from sslm.errors.runtime import OptionRangeError
-from sslm.errors.showing import briefly
+from sslm.errors.showing import briefly, int_range
 
 
 def checked_int(option: str, value: object, *, lowest: int, highest: int) -> int:
@@ -25,7 +25,7 @@ def checked_int(option: str, value: object, *, lowest: int, highest: int) -> int
         else:
             if lowest <= number <= highest:
                 return number
-    raise OptionRangeError(option, briefly(value), f"an integer from {lowest} to {highest}")
+    raise OptionRangeError(option, briefly(value), int_range(lowest, highest))
 
 
 def require_bool(option: str, value: object) -> None:

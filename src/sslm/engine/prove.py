@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Final
 
+from sslm import limits
 from sslm.artifact import Artifact
+from sslm.engine.options import checked_int
 from sslm.engine.results import NANOSECONDS_PER_MS
 from sslm.engine.runner import ALL_SEGMENTS, Runner, open_backend, run_greedy
-from sslm.errors.runtime import ContextLengthError, EmptyPromptError, OptionRangeError
+from sslm.errors.runtime import ContextLengthError, EmptyPromptError
 from sslm.native_library import available_tiers
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import CHUNK_ROWS_MAX
@@ -135,7 +137,7 @@ def prove(
 
     Raises:
         EmptyPromptError: If there is no prompt.
-        OptionRangeError: If *max_tokens* is below 1.
+        OptionRangeError: If *max_tokens* is out of range.
         ContextLengthError: If prompt and answer do not fit the model's context.
         TokenIdRangeError: If a prompt id is not in the vocabulary.
         SslmError: If a backend cannot be opened.
@@ -143,8 +145,7 @@ def prove(
     prompt = list(prompt_ids)
     if not prompt:
         raise EmptyPromptError
-    if max_tokens < 1:
-        raise OptionRangeError("max_tokens", str(max_tokens), "at least 1")
+    max_tokens = checked_int("max_tokens", max_tokens, lowest=1, highest=limits.CONTEXT_TOKENS_MAX)
     limit = artifact.config.max_position_embeddings
     if len(prompt) + max_tokens > limit:
         raise ContextLengthError(len(prompt) + max_tokens, limit)

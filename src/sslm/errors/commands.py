@@ -52,6 +52,22 @@ class PlotLibraryMissingError(ArgumentError):
     )
 
 
+class BenchContextError(ArgumentError):
+    """What was asked to be measured does not fit the model's context; nothing ran."""
+
+    status = Status.BENCH_CONTEXT
+    message = (
+        "{option} is {found}, expected at most {largest}: {case} needs {needed_tokens} tokens and "
+        "the model's context holds {limit_tokens}"
+    )
+    option: str
+    found: int
+    largest: int
+    case: str
+    needed_tokens: int
+    limit_tokens: int
+
+
 class OutputIsFolderError(ArgumentError):
     """A file was to be written under the name of a folder."""
 

@@ -168,9 +168,9 @@ class EvaluationWindowError(ArgumentError):
 
     status = Status.EVALUATION_WINDOW
     message = (
-        "a context of {context} with a stride of {stride}: the context must be from "
-        "{context_at_least} to {context_at_most} tokens, the stride from {stride_at_least} to "
-        "the context"
+        "the context is {context} and the stride {stride}, expected a context from "
+        "{context_at_least} to {context_at_most} tokens and a stride from {stride_at_least} to the "
+        "context"
     )
     context: int
     stride: int

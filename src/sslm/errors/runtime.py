@@ -15,7 +15,7 @@ class TokenIdRangeError(ArgumentError):
     """A token id is not one of the model's."""
 
     status = Status.TOKEN_ID_RANGE
-    message = "token id {token_id} at index {index} is not in 0 … {largest}"
+    message = "token id {token_id} at index {index}, expected an integer from 0 to {largest}"
     token_id: int
     index: int
     largest: int

@@ -24,6 +24,13 @@ def briefly(value: object) -> str:
         return f"a value of type {type(value).__name__}"
 
 
+def int_range(lowest: int, highest: int | None = None) -> str:
+    """Return what is expected of a whole number, in the words that every option has for it."""
+    if highest is None:
+        return f"an integer, at least {lowest}"
+    return f"an integer from {lowest} to {highest}"
+
+
 def presentable(fact: object) -> object:
     """Return a fact as it is, or what stands for it in a message if that would be too long.
 

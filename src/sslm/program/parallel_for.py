@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sslm.errors.runtime import OptionRangeError
-from sslm.errors.showing import briefly
+from sslm.errors.showing import briefly, int_range
 from sslm.limits import TASK_COUNT_MAX
 
 SCOPES: Final = ("finish", "one_row", "all")
@@ -54,7 +54,7 @@ class ParallelFor:
         is_python = callable(self.run)
         if not is_python:
             self._check("run", 1, ADDRESS_MAX, "a function, or the address of a C function")
-        self._check("max_tasks", 0, TASK_COUNT_MAX, f"an integer from 0 to {TASK_COUNT_MAX}")
+        self._check("max_tasks", 0, TASK_COUNT_MAX, int_range(0, TASK_COUNT_MAX))
         if self.scope not in SCOPES:
             raise OptionRangeError("parallel_for.scope", briefly(self.scope), " or ".join(SCOPES))
         expected = "0: a Python function keeps what it needs" if is_python else "an address or 0"

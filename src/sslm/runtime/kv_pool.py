@@ -1,6 +1,7 @@
 """Pages of sequence state, counted and handed out."""
 
 from sslm.errors.runtime import KvPoolExhaustedError, MemoryRefusedError, OptionRangeError
+from sslm.errors.showing import int_range
 from sslm.memory import anonymous_memory
 from sslm.program.states import PAGE_TOKENS, StateLayout
 
@@ -33,7 +34,7 @@ class KvPool:
     ) -> None:
         size_bytes = kv_pool_size_bytes(layout, page_count)
         if page_count < 1:
-            raise OptionRangeError("page_count", str(page_count), "at least 1")
+            raise OptionRangeError("page_count", str(page_count), int_range(1))
         if memory is not None and (memory.nbytes != size_bytes or memory.readonly):
             raise OptionRangeError("memory", f"{memory.nbytes} bytes", f"{size_bytes} writable")
         self.layout = layout

@@ -18,7 +18,7 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
     TokenIdTypeError,
 )
-from sslm.errors.showing import briefly
+from sslm.errors.showing import briefly, int_range
 from sslm.numerics.digests import answer_digest, first_link, next_link
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES, SequenceMemory, Span, Trace
@@ -48,9 +48,9 @@ class SequenceOptions:
 
     def __post_init__(self) -> None:
         if self.context_tokens < 1:
-            raise OptionRangeError("context_tokens", str(self.context_tokens), "at least 1")
+            raise OptionRangeError("context_tokens", str(self.context_tokens), int_range(1))
         if not 1 <= self.chunk_tokens <= CHUNK_ROWS_MAX:
-            expected = f"1 to {CHUNK_ROWS_MAX}"
+            expected = int_range(1, CHUNK_ROWS_MAX)
             raise OptionRangeError("chunk_tokens", str(self.chunk_tokens), expected)
 
 
@@ -119,7 +119,7 @@ class Sequence:
         longest = program.max_position_embeddings
         if options.context_tokens > longest:
             found = str(options.context_tokens)
-            raise OptionRangeError("context_tokens", found, f"at most {longest}")
+            raise OptionRangeError("context_tokens", found, int_range(1, longest))
         self.program = program
         self.options = options
         self.token_ids: list[int] = []

@@ -4,6 +4,7 @@ from collections.abc import Sequence as Sequences
 from itertools import groupby
 
 from sslm.errors.runtime import OptionRangeError
+from sslm.errors.showing import int_range
 from sslm.program.plan import Plan
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Chunk, Sequence
@@ -40,13 +41,13 @@ def advance(
         RunCancelledError: If the flag was set; every sequence stands before or after its slice.
     """
     if budget_segments < 1:
-        raise OptionRangeError("budget_segments", str(budget_segments), "at least 1")
+        raise OptionRangeError("budget_segments", str(budget_segments), int_range(1))
     if len(set(sequences)) < len(sequences):
         raise OptionRangeError("sequences", "one of them twice", "each once")
     waiting = sorted(sequences, key=lambda sequence: _stage(sequence.begin_chunk()))
     most_rows = max((s.begin_chunk().span.row_count for s in waiting), default=0)
     if most_rows > row_count_max:
-        raise OptionRangeError("row_count_max", str(row_count_max), f"at least {most_rows}")
+        raise OptionRangeError("row_count_max", str(row_count_max), int_range(most_rows))
     finished = []
     cancel = cancellation.flag if cancellation else None
     for (first, stop), group in groupby(waiting, key=lambda s: _stage(s.begin_chunk())):

@@ -7,8 +7,8 @@ from sslm.bench import Case, Measurement, measure
 from sslm.bench.ceiling import ReadCeiling
 from sslm.bench.measuring import bench
 from sslm.bench.workload import workload
+from sslm.errors.commands import BenchContextError
 from sslm.errors.program import TierUnavailableError
-from sslm.errors.runtime import ContextLengthError
 from tests.converted import stories_artifact
 
 GENERATION = Case(kind="generation", tokens=4, batch=2)
@@ -69,7 +69,7 @@ def test_a_repetition_computes_what_the_first_one_did(artifact: Artifact) -> Non
 def test_what_does_not_fit_is_refused_before_anything_runs(artifact: Artifact) -> None:
     limit = artifact.config.max_position_embeddings
     told: list[tuple[int, int]] = []
-    with pytest.raises(ContextLengthError) as caught:
+    with pytest.raises(BenchContextError) as caught:
         measure(
             artifact,
             [GENERATION, Case(kind="prompt", tokens=limit, depth=1)],

@@ -1,5 +1,6 @@
 """``sslm bench``: tables, JSON, refusals, and what an interrupt leaves."""
 
+import json
 import os
 import signal
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sslm.cli.app import run
 from sslm.errors.native import RunCancelledError
 from tests.unit.cli.commands import Commands, start
 
@@ -46,14 +48,16 @@ def test_zeros_leave_a_kind_out(sslm_command: Commands, stories: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-p", "8,x"), "'x' is no number of tokens"),
-        (("-n", "-1"), "'-1' is no number of tokens"),
-        (("-b", "0"), "'0' is no number of sequences"),
-        (("-b", "257"), "257 is too many"),
-        (("-d", ""), "'' is no number of tokens"),
-        (("-t", "1,0"), "'0' is neither"),
-        (("-r", "0"), "--repetitions"),
-        (("-p", ",".join("1" * 33)), "33 values"),
+        (("-p", "8,x"), "it has 'x', expected an integer from 0 to 1048576, or several"),
+        (("-n", "-1"), "it has '-1', expected an integer from 0 to 1048576, or several"),
+        (("-b", "0"), "it has '0', expected an integer from 1 to 256, or several such as 1,2"),
+        (("-b", "257"), "it has '257', expected an integer from 1 to 256, or several such as 1,2"),
+        (("-d", ""), "it has '', expected an integer from 0 to 1048576, or several"),
+        (("-d", "1048577"), "it has '1048577', expected an integer from 0 to 1048576"),
+        (("-t", "1,0"), "it has '0', expected cores, or an integer from 1 to 256, or several"),
+        (("-r", "0"), "'-r': it is '0', expected an integer from 1 to 1000"),
+        (("-r", "1" * 5000), "expected an integer from 1 to 1000"),
+        (("-p", ",".join("1" * 33)), "it has 33 values, expected at most 32"),
         (("-p", "0", "-n", "0"), "nothing to measure"),
         (("--plot", "roofline.pdf"), "does not end in .png or .svg"),
         (("--tier", "sse9"), "'sse9' is none of"),
@@ -67,11 +71,53 @@ def test_wrong_options_are_usage_errors(
     assert message in error["message"]
 
 
-def test_a_context_that_is_too_long_is_refused_by_name(
-    sslm_command: Commands, stories: Path
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("-d", "0,2000"),
+            "--n-depth is 2000, expected at most 511: tg1 @ d2000 needs 2001 tokens and the "
+            "model's context holds 512",
+        ),
+        (("-p", "513"), "--n-prompt is 513, expected at most 512: pp513 needs 513 tokens"),
+        (("-n", "600"), "--n-gen is 600, expected at most 512: tg600 needs 600 tokens"),
+        (("-d", "500", "-n", "13"), "--n-depth is 500, expected at most 499: tg13 @ d500"),
+    ],
+)
+def test_what_was_asked_for_and_does_not_fit_is_refused_by_its_option(
+    sslm_command: Commands, stories: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    arguments = ("bench", stories, "-d", "5000")
-    assert sslm_command.error(*arguments, code=4) == "ContextLengthError"
+    error = sslm_command.json("bench", stories, *arguments, code=2)["error"]
+    assert error["type"] == "BenchContextError"
+    assert error["message"].startswith(message)
+    assert error["facts"]["limit_tokens"] == 512
+
+
+def test_defaults_adapt_to_a_short_context_and_say_so(
+    sslm_command: Commands, stories: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("bench", stories, "-b", "1", "-t", "1", "-r", "1", "--json", "--no-progress")
+    assert run([str(argument) for argument in arguments]) == 0
+    out, noted = capsys.readouterr()
+    facts = json.loads(out)
+    names = [test["name"] for test in facts["tests"]]
+    assert names == ["pp128", "pp512", "tg128", "tg128 @ d384"]
+    assert facts["context_tokens"] == 512
+    assert facts["adapted"] == [
+        {"name": "tg128 @ d2000", "threads": 1, "measured_as": "tg128 @ d384"}
+    ]
+    what = "tg128 @ d2000 is measured as tg128 @ d384"
+    assert noted == f"the model's context holds 512 tokens: {what}\n"
+
+
+def test_a_default_that_leaves_nothing_new_is_left_out(
+    sslm_command: Commands, stories: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("bench", stories, "-n", "512", "-p", "0", "-b", "1", "-t", "1,2", "-r", "1")
+    assert run([str(argument) for argument in (*arguments, "--no-progress")]) == 0
+    out, noted = capsys.readouterr()
+    assert "@" not in out
+    assert noted == "the model's context holds 512 tokens: tg512 @ d2000 is left out\n"
 
 
 def test_a_picture_needs_its_library_and_a_free_name(

@@ -274,7 +274,9 @@ KEYS = {
         "weights_size_bytes",
         "huge_page_bytes",
     },
-    "bench": {"path", "model_id", "tier", "weights_size_bytes", "tests"},
+    "bench": {
+        *("path", "model_id", "tier", "weights_size_bytes", "context_tokens", "adapted", "tests"),
+    },
 }
 ARGUMENTS: dict[str, tuple[object, ...]] = {
     "generate": ("generate", PROMPT, "-m", stories_artifact, "--max-tokens", "3"),

@@ -58,6 +58,21 @@ def test_another_source_is_refused_unless_allowed(
     assert error == "SourceMismatchError"
 
 
+def test_the_default_window_adapts_to_a_short_context(
+    sslm_command: Commands, tmp_path: Path
+) -> None:
+    source, out = tiny_source(tmp_path, max_position_embeddings=64), tmp_path / "out.sslm"
+    sslm_command.json("convert", source, "-o", out)
+    arguments = ("eval", out, "--source", source, "--text", TEXT, "--limit-tokens", "150")
+    adapted = sslm_command.json(*arguments)
+    assert adapted["windows"] == 3
+    assert adapted == sslm_command.json(*arguments, "--context", "64")
+    error = sslm_command.json(*arguments, "--context", "65", code=2)["error"]
+    assert error["message"] == "--context is 65, expected an integer from 1 to 64"
+    error = sslm_command.json(*arguments, "--limit-tokens", "1", code=2)["error"]
+    assert error["message"].endswith("it is '1', expected an integer, at least 2")
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

@@ -1,0 +1,61 @@
+"""Whole numbers as commands take them, each refused in the words that all options share."""
+
+from collections.abc import Callable
+
+import typer
+
+from sslm import limits
+from sslm.errors.showing import briefly, int_range
+
+_DIGITS_MAX = 18
+
+
+def number(lowest: int, highest: int | None = None) -> Callable[[str], int]:
+    """Return what reads an option that is a whole number in a range, both ends included."""
+    expected = int_range(lowest, highest)
+
+    def read(text: str) -> int:
+        found = whole_number(text, lowest, highest)
+        if found is None:
+            raise refusal(f"it is {briefly(text)}", expected)
+        return found
+
+    return read
+
+
+def numbers(lowest: int, highest: int) -> Callable[[str], tuple[int, ...]]:
+    """Return what reads an option that lists whole numbers, such as ``1,2``; each counts once."""
+    expected = f"{int_range(lowest, highest)}, or several such as 1,2"
+    return lambda text: listed(text, lambda word: whole_number(word, lowest, highest), expected)
+
+
+def listed(text: str, read: Callable[[str], int | None], expected: str) -> tuple[int, ...]:
+    """Read a list of numbers, each of which *read* returns, or None where it is none.
+
+    Raises:
+        typer.BadParameter: If there are too many, or one is none.
+    """
+    words = [word.strip() for word in text.split(",")]
+    most = limits.BENCH_VALUE_COUNT_MAX
+    if len(words) > most:
+        raise refusal(f"it has {len(words)} values", f"at most {most}")
+    found: dict[int, None] = {}
+    for word in words:
+        value = read(word)
+        if value is None:
+            raise refusal(f"it has {briefly(word)}", expected)
+        found[value] = None
+    return tuple(found)
+
+
+def whole_number(text: str, lowest: int, highest: int | None = None) -> int | None:
+    """Return a number of decimal digits that is in its range, or None."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+        return None
+    found = int(text)
+    return found if lowest <= found and (highest is None or found <= highest) else None
+
+
+def refusal(found: str, expected: str, *, param_hint: str | None = None) -> typer.BadParameter:
+    """Return the error of an option's value, in the words that the Python API has for it."""
+    return typer.BadParameter(f"{found}, expected {expected}", param_hint=param_hint)

@@ -1,6 +1,6 @@
 """Small models with every byte cut off and changed, on their whole trip; prints who refused what.
 
-    python -m benchmarks.hostile_bytes [--step N] [--json]
+    python -m benchmarks.hostile_bytes [--step N] [--only WORD] [--part 1/20] [--json]
 
 A GGUF file of each tokenizer kind is read with its configuration, tokenizer and weights, and some
 are converted; an artifact is read, written again, run and verified, also when all its hashes were
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from tests.gguf_files import gguf_bytes
@@ -119,16 +120,30 @@ def as_json(name: str, found: Sweep) -> dict[str, object]:
     }
 
 
+def part(text: str) -> tuple[int, int]:
+    """Read the option that names a part, such as ``1/20``: the first of every 20 cases."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part such as 1/20")
+    return int(number), int(count)
+
+
 def main() -> int:
     """Run every kind of change; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--step", type=int, default=1, help="bytes from one case to the next")
+    parser.add_argument("--only", default="", help="changes whose name has this word")
+    parser.add_argument("--part", type=part, default=(1, 1), help="a part of the cases, as 1/20")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
     results: list[tuple[str, Sweep]] = []
     with tempfile.TemporaryDirectory() as folder:
         for subject in subjects(Path(folder), step=arguments.step):
-            found = sweep(subject.cases, subject.trip, sound=subject.sound)
+            if arguments.only not in subject.name:
+                continue
+            number, count = arguments.part
+            cases = islice(subject.cases, number - 1, None, count)
+            found = sweep(cases, subject.trip, sound=subject.sound)
             results.append((subject.name, found))
             if not arguments.json:
                 print_sweep(*results[-1])

@@ -240,7 +240,7 @@ typedef struct {
     int64_t bad_value;              /* and what */
     int64_t *op_ns;                 /* [SSLM_OP_COUNT + 1] nanoseconds by kind of op, digests last: added to; or NULL */
     int32_t fault;                  /* written on SSLM_BROKEN_HOOK: SSLM_FAULT_*, the first that was seen, */
-    int32_t fault_index;            /* of which task, */
+    int32_t fault_index;            /* of which task, or on SSLM_STOPPED_HOOK what the hook returned, */
     int32_t fault_task_count;       /* of how many, */
     int32_t fault_segment;          /* in which segment; on SSLM_STOPPED_HOOK this alone */
 } sslm_run;

@@ -161,6 +161,7 @@ int32_t sslm_dispatch_run(sslm_dispatch *dispatch, sslm_loop_body body, const vo
     atomic_store_explicit(&dispatch->loop, number << LOOP_COUNT_BITS | (uint64_t)task_count, memory_order_release);
     int32_t stopped = dispatch->hook.run(dispatch->hook.user, do_task, dispatch, task_count);
     close_loop(dispatch, number, task_count);
+    dispatch->stopped = stopped;
     if (stopped != 0) return SSLM_STOPPED_HOOK;
     return is_fault_of(atomic_load(&dispatch->fault), number) ? SSLM_BROKEN_HOOK : SSLM_OK;
 }
@@ -169,6 +170,6 @@ void sslm_dispatch_explain(const sslm_dispatch *dispatch, sslm_run *run)
 {
     uint64_t fault = atomic_load(&dispatch->fault);
     run->fault = (int32_t)(fault >> FAULT_KIND_SHIFT & 7);
-    run->fault_index = (int32_t)(uint32_t)fault;
+    run->fault_index = dispatch->stopped != 0 ? dispatch->stopped : (int32_t)(uint32_t)fault;
     run->fault_task_count = count_tasks(dispatch);
 }

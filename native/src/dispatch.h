@@ -24,6 +24,7 @@ typedef struct {
     int32_t block_items;
     sslm_thread *scratch;                        /* [as many as tasks run side by side] */
     sslm_parallel_for hook;
+    int32_t stopped;                             /* what the last loop's hook returned */
     _Alignas(64) _Atomic uint64_t used_scratch[SSLM_TASK_COUNT_MAX / 64];    /* a bit each */
     _Alignas(64) _Atomic uint64_t marks[SSLM_TASK_COUNT_MAX];
 } sslm_dispatch;

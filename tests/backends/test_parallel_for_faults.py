@@ -3,13 +3,16 @@
 import ctypes
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
 import pytest
 
 from sslm.errors.native import (
     ParallelForBrokenError,
     ParallelForStoppedError,
     PlanBusyError,
+    TaskCallError,
 )
 from sslm.errors.runtime import ObjectClosedError
 from sslm.program.parallel_for import SCOPES, ParallelFor
@@ -97,6 +100,68 @@ def test_a_hook_that_does_not_wait_is_waited_for(wide: RandomProgram) -> None:
     assert stepper.result() == next_result()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named", "found"),
+    [
+        (("x",), {}, "with 'x', expected one integer"),
+        ((1.0,), {}, "with 1.0, expected one integer"),
+        ((True,), {}, "with True, expected one integer"),
+        ((None,), {}, "with None, expected one integer"),
+        (([1, 2],), {}, r"with \[1, 2\], expected one integer"),
+        (("x" * 5000,), {}, "with 'xxx.*xxx', expected"),
+        ((), {}, "with 0 arguments, expected one integer"),
+        ((0, 1), {}, "with 2 arguments, expected one integer"),
+        ((0,), {"index": 0}, "with 2 arguments, expected one integer"),
+    ],
+)
+def test_what_is_no_index_is_refused_by_name(
+    wide: RandomProgram, arguments: tuple[Any, ...], named: dict[str, Any], found: str
+) -> None:
+    def misuse(task: hooks.Task, task_count: int) -> None:
+        task(0)
+        task(*arguments, **named)
+
+    stepper = Stepper(compile_plan(wide, None))
+    hook = hooks.LyingOnce(misuse, 3)
+    stepper.plan = compile_plan(wide, ParallelFor(hook, max_tasks=3, scope="one_row"))
+    before = everything_but_pages(stepper.memory)
+    with pytest.raises(TaskCallError, match=found) as caught:
+        stepper.run(3)
+    assert isinstance(caught.value, TypeError)
+    assert len(str(caught.value)) < 300
+    assert everything_but_pages(stepper.memory) == before
+    stepper.run(3)
+    assert stepper.result() == next_result()
+
+
+def test_indices_of_other_libraries_are_welcome(wide: RandomProgram) -> None:
+    def call(task: hooks.Task, task_count: int) -> None:
+        for index in range(task_count):
+            task(np.int8(index))  # type: ignore[arg-type]
+
+    stepper = Stepper(compile_plan(wide, None))
+    stepper.plan = compile_plan(wide, ParallelFor(call, max_tasks=3, scope="all"))
+    stepper.run(3)
+    assert stepper.result() == next_result()
+
+
+@pytest.mark.parametrize("index", [-5, 10**9])
+def test_the_message_tells_what_was_found_and_expected(wide: RandomProgram, index: int) -> None:
+    def invent(task: hooks.Task, task_count: int) -> None:
+        for one in (*range(task_count), index):
+            task(one)
+
+    stepper = Stepper(compile_plan(wide, None))
+    stepper.plan = compile_plan(wide, ParallelFor(invent, max_tasks=3))
+    with pytest.raises(ParallelForBrokenError) as caught:
+        stepper.run(3)
+    assert str(caught.value) == (
+        f"the parallel-for hook has invented task {index} of 3 in segment 3, expected is each "
+        "from 0 on exactly once, before the hook returns; nothing has changed, and the hook has to "
+        "be mended"
+    )
+
+
 class OwnError(Exception):
     """What a host's function raises."""
 
@@ -127,7 +192,7 @@ def test_what_a_hook_raises_is_raised(
 def test_a_c_hook_that_gives_up_stops_the_run(wide: RandomProgram, c_hooks: ctypes.CDLL) -> None:
     stepper = Stepper(compile_plan(wide, None))
     stepper.plan = compile_plan(wide, ParallelFor(hooks.address_of(c_hooks, "give_up"), 3))
-    with pytest.raises(ParallelForStoppedError, match="segment 3"):
+    with pytest.raises(ParallelForStoppedError, match="returned 7 in segment 3, expected 0"):
         stepper.run(3)
     stepper.plan.set_parallel_for(None)
     stepper.run(3)

@@ -161,6 +161,28 @@ def test_what_is_no_hook_is_refused(arguments: tuple[Any, ...], option: str) -> 
         ParallelFor(*arguments)
 
 
+async def _asynchronous(task: hooks.Task, task_count: int) -> None:
+    del task, task_count
+
+
+@pytest.mark.parametrize(
+    ("run", "found"),
+    [
+        (lambda: None, r"called as \(\)"),
+        (lambda task: None, r"called as \(task\)"),
+        (lambda task, count, other: None, r"called as \(task, count, other\)"),
+        (lambda task, *, task_count: None, r"called as \(task, \*, task_count\)"),
+        (_asynchronous, "a coroutine function"),
+    ],
+)
+def test_a_function_that_cannot_be_called_so_is_refused(run: Any, found: str) -> None:
+    expected = f"parallel_for.run is {found}, expected a function of two arguments"
+    with pytest.raises(OptionRangeError, match=expected):
+        ParallelFor(run, 2)
+    for callable_ in (lambda *arguments: None, lambda task, count, more=1: None, max):
+        assert ParallelFor(callable_, 2).run is callable_
+
+
 def test_numbers_of_other_libraries_are_welcome() -> None:
     found = ParallelFor(np.int64(4096), np.int32(2), "all", np.uint64(1 << 63))
     assert [type(value) for value in (found.run, found.max_tasks, found.user)] == [int] * 3

@@ -10,6 +10,7 @@ from sslm.errors.artifact import (
     TensorColumnsError,
     TensorValueError,
 )
+from sslm.errors.showing import int_range
 from sslm.limits import INT4_COLUMNS_MAX
 from sslm.program.tensors import (
     GROUP_COLUMNS,
@@ -29,6 +30,8 @@ _WORD_SIZE_BYTES: Final = 4
 _GROUP_SIZE_BYTES: Final = GROUP_COLUMNS // 2 * PANEL_ROWS
 _ZERO_CODES: Final = 0x88
 _GOOD_SCALES: Final = bytes(range(1, INT4_SCALE_MAX + 1))
+_SCALES: Final = int_range(1, INT4_SCALE_MAX)
+_PADDING_SCALE: Final = "1, as its row only pads a panel"
 _GOOD_CODES: Final = bytes(pair for pair in range(256) if pair & 0x0F and pair & 0xF0)
 
 
@@ -53,7 +56,7 @@ def check_int4_panels(tensor: Tensor) -> None:
         panel = bytes(tensor.data[start : start + panel_size])
         if panel[:scale_count].translate(None, _GOOD_SCALES):
             at = next(at for at in range(scale_count) if panel[at] not in _GOOD_SCALES)
-            raise GroupScaleError(tensor.name, start + at, panel[at], INT4_SCALE_MAX)
+            raise GroupScaleError(tensor.name, start + at, panel[at], _SCALES)
         if panel[scale_count:codes_start] != gap:
             raise PanelPaddingError(tensor.name, "bytes after the scales", start + scale_count)
         if panel[codes_start:].translate(None, _GOOD_CODES):
@@ -94,7 +97,7 @@ def _check_padding_rows(tensor: Tensor, scale_count: int) -> None:
         found = bytes(tensor.data[at : at + PANEL_ROWS - used])
         if found.strip(b"\x01"):
             wrong = next(index for index, scale in enumerate(found) if scale != 1)
-            raise GroupScaleError(tensor.name, at + wrong, found[wrong], 1)
+            raise GroupScaleError(tensor.name, at + wrong, found[wrong], _PADDING_SCALE)
     first = start + int4_scales_size_bytes(columns) + used * _WORD_SIZE_BYTES
     zeros = bytes([_ZERO_CODES]) * (PANEL_ROWS - used) * _WORD_SIZE_BYTES
     for at in range(first, tensor.data.nbytes, PANEL_ROWS * _WORD_SIZE_BYTES):

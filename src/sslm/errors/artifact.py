@@ -326,7 +326,10 @@ class Int4CodeError(ArtifactError):
     """A weight of four bits has the code -8, which the arithmetic has no room for."""
 
     status = Status.SSLM_INT4_CODE
-    message = "tensor {name!r} holds the code -8 at its byte {offset_bytes}; int4 codes are ±7"
+    message = (
+        "tensor {name!r} holds the int4 code -8 at its byte {offset_bytes}, expected codes from "
+        "-7 to 7; convert the model's source again"
+    )
     name: str
     offset_bytes: int
 
@@ -336,20 +339,23 @@ class GroupScaleError(ArtifactError):
 
     status = Status.SSLM_GROUP_SCALE
     message = (
-        "tensor {name!r} holds the group scale {found} at its byte {offset_bytes}; "
-        "allowed are 1 to {highest}"
+        "tensor {name!r} holds the group scale {found} at its byte {offset_bytes}, expected "
+        "{expected}; convert the model's source again"
     )
     name: str
     offset_bytes: int
     found: int
-    highest: int
+    expected: str
 
 
 class TensorColumnsError(ArtifactError):
     """A matrix has more columns than its arithmetic can sum exactly."""
 
     status = Status.SSLM_TENSOR_COLUMNS
-    message = "tensor {name!r} has {found} columns of int4 weights, at most {highest} are possible"
+    message = (
+        "tensor {name!r} has {found} columns of int4 weights, expected at most {highest}; convert "
+        "the model's source with int8 weights"
+    )
     name: str
     found: int
     highest: int

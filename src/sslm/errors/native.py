@@ -38,19 +38,31 @@ class RunCancelledError(StateError):
     message = "the run was cancelled and has changed nothing; it may be run again"
 
 
+class TaskCallError(ArgumentError, TypeError):
+    """A parallel-for hook called its task with something else than one index; nothing has run."""
+
+    status = Status.PARALLEL_FOR_TASK
+    message = (
+        "the parallel-for hook called its task with {found}, expected one integer from 0 to the "
+        "task count less one; mend the hook"
+    )
+    found: str
+
+
 class ParallelForBrokenError(StateError):
     """A parallel-for hook did not run every task of a loop exactly once.
 
-    No residual, fixed state or counter has changed: the same run may be tried again. *fault* is the
-    first that was seen: ``omitted``, ``repeated``, ``invented`` (there is no task of this index),
-    or ``abandoned`` (the hook returned while the task was running, which was waited for).
+    No residual, fixed state or counter has changed, and the model can be used with a hook that was
+    mended; this one would do the same again. *fault* is the first that was seen: ``omitted``,
+    ``repeated``, ``invented`` (there is no task of this index), or ``abandoned`` (the hook returned
+    while the task was running, which was waited for).
     """
 
     status = Status.PARALLEL_FOR_BROKEN
     message = (
-        "the parallel-for hook has {fault} task {index} of {task_count}, in segment {segment}: it "
-        "must run each exactly once and then return; nothing has changed, and the call may be "
-        "tried again"
+        "the parallel-for hook has {fault} task {index} of {task_count} in segment {segment}, "
+        "expected is each from 0 on exactly once, before the hook returns; nothing has changed, "
+        "and the hook has to be mended"
     )
     fault: str
     index: int
@@ -63,9 +75,10 @@ class ParallelForStoppedError(StateError):
 
     status = Status.PARALLEL_FOR_STOPPED
     message = (
-        "the parallel-for hook gave up in segment {segment}: it returned another number than 0; "
-        "nothing has changed, and the call may be tried again"
+        "the parallel-for hook returned {returned} in segment {segment}, expected 0 after all "
+        "tasks; nothing has changed, and the call may be tried again once the hook can go on"
     )
+    returned: int
     segment: int
 
 
@@ -75,7 +88,8 @@ class ParallelForRefusedError(ArgumentError):
     status = Status.PARALLEL_FOR_REFUSED
     message = (
         "a parallel-for hook of {max_tasks} tasks cannot be installed: this plan was compiled for "
-        "at most {task_count_max}, and {threads} threads of its own"
+        "{task_count_max} tasks and {threads} threads of its own, expected are as many tasks at "
+        "most and 1 thread; compile it again for this hook"
     )
     max_tasks: int
     task_count_max: int

@@ -79,6 +79,22 @@ def test_every_byte_of_int4_panels_is_checked(rows: int, columns: int) -> None:
                     assert caught.value.offset_bytes == offset
 
 
+@pytest.mark.parametrize(
+    ("offset", "byte", "expected"),
+    [
+        (0, 65, "group scale 65 at its byte 0, expected an integer from 1 to 64"),
+        (15, 2, "group scale 2 at its byte 15, expected 1, as its row only pads a panel"),
+        (64, 0x08, "int4 code -8 at its byte 64, expected codes from -7 to 7"),
+    ],
+)
+def test_what_is_wrong_with_int4_panels_is_told(offset: int, byte: int, expected: str) -> None:
+    changed = bytearray(tiny_artifact.int4_panels([[1] * 8] * 15, [[2]] * 15))
+    changed[offset] = byte
+    with pytest.raises(ArtifactError) as caught:
+        check_tensor(int4_tensor(15, 8, bytes(changed)))
+    assert str(caught.value) == f"tensor 'w' holds the {expected}; convert the model's source again"
+
+
 def int4_defect(rows: int, columns: int, offset: int, byte: int) -> type[ArtifactError] | None:
     """Say what is wrong with a byte in its place, straight from the definition."""
     groups = -(-columns // 32)

@@ -48,6 +48,23 @@ def same(found: sslm.Completion, expected: sslm.Completion) -> bool:
 
 
 @pytest.mark.parametrize("scope", SCOPES)
+def test_what_is_too_small_is_not_shared(scope: str) -> None:
+    """As docs/api.md says: nothing reads 512 KiB of weights for one token of a tiny model."""
+    counts: list[int] = []
+
+    def run(task: Task, task_count: int) -> None:
+        counts.append(task_count)
+        for index in range(task_count):
+            task(index)
+
+    with sslm.load(stories_artifact(), parallel_for=sslm.ParallelFor(run, 4, scope)) as model:
+        model.generate([1], max_tokens=4)
+        assert counts == []
+        model.generate([1] * 64, max_tokens=1)
+        assert bool(counts) == (scope == "all")
+
+
+@pytest.mark.parametrize("scope", SCOPES)
 def test_a_shared_answer_is_the_same(
     path: Path, expected: sslm.Completion, executor: ThreadPoolExecutor, scope: str
 ) -> None:

@@ -3,13 +3,16 @@
 import operator
 from typing import Any, Final
 
+from sslm.errors.native import TaskCallError
 from sslm.errors.runtime import ObjectClosedError
+from sslm.errors.showing import briefly
 from sslm.native_library import NativeLibrary
 from sslm.program.parallel_for import SCOPES, ParallelFor, TaskRunner
 
 FAULTS: Final = {1: "omitted", 2: "repeated", 3: "invented", 4: "abandoned"}
 """Ways to break the contract, by the library's numbers."""
 
+_INT32_MIN: Final = -(1 << 31)
 _INT32_MAX: Final = (1 << 31) - 1
 
 
@@ -77,13 +80,29 @@ class _Tasks:
         self._task, self._argument, self._memory = task, argument, memory
         self.is_over = False
 
-    def __call__(self, index: int) -> None:
-        """Run a task; other threads may compute meanwhile.
+    def __call__(self, *arguments: object, **named: object) -> None:
+        """Run the task of one index; other threads may compute meanwhile.
 
         Raises:
+            TaskCallError: If it is called with anything else than one integer.
             ObjectClosedError: If the hook has returned already.
         """
+        index = _index_of(arguments, named)
         if self.is_over:
             raise ObjectClosedError("loop of this task")
-        # What is no index at all is for the library to find.
-        self._task(self._argument, max(-1, min(operator.index(index), _INT32_MAX)))
+        # Which tasks there are is for the library to say.
+        self._task(self._argument, max(_INT32_MIN, min(index, _INT32_MAX)))
+
+
+def _index_of(arguments: tuple[object, ...], named: dict[str, object]) -> int:
+    """Return the index that a task is called with; integers of other libraries are welcome."""
+    if len(arguments) != 1 or named:
+        raise TaskCallError(f"{len(arguments) + len(named)} arguments")
+    (value,) = arguments
+    # Python counts a truth value as an integer, and a hook hardly means it.
+    if isinstance(value, bool):
+        raise TaskCallError(briefly(value))
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TaskCallError(briefly(value)) from None

@@ -222,7 +222,7 @@ class NativePlan:
             task_count, segment = int(run.fault_task_count), int(run.fault_segment)
             return ParallelForBrokenError(fault, index, task_count, segment)
         if status == lib.SSLM_STOPPED_HOOK:
-            return ParallelForStoppedError(int(run.fault_segment))
+            return ParallelForStoppedError(int(run.fault_index), int(run.fault_segment))
         if status == lib.SSLM_BAD_SEGMENTS:
             count = len(self._program.segments)
             return SegmentRangeError(int(run.first_segment), int(run.last_segment), count)

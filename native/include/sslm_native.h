@@ -44,7 +44,7 @@
 #define SSLM_CPU_SHA 8         /* SHA-256, of x86 or of AArch64 */
 #define SSLM_CPU_AVXVNNI 16
 #define SSLM_CPU_DOTPROD 32    /* of AArch64 */
-#define SSLM_CPU_AMX 64        /* tiles of bytes, which Linux grants a process that asks: asking for the bits does */
+#define SSLM_CPU_AMX 64        /* tiles of bytes, which Linux grants a process that asks */
 
 #define SSLM_TIER_SCALAR 0
 #define SSLM_TIER_AVX2 1
@@ -249,6 +249,8 @@ typedef struct sslm_plan sslm_plan;
 
 uint32_t sslm_native_abi(void);
 uint32_t sslm_native_cpu_features(void);
+
+/* Of SSLM_TIER_AMX this asks Linux to let the process use tiles, and so does opening a plan of that tier. */
 int32_t sslm_native_tier_available(int32_t tier);
 
 /* Bytes that a plan takes, the struct itself included. */

@@ -6,10 +6,7 @@
 
 #include "sslm_native.h"
 
-#ifdef SSLM_X86
-#include <cpuid.h>
-
-#ifdef __linux__
+#if defined(SSLM_X86) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,17 +15,21 @@
 #define TILE_DATA 18
 
 /* Whether the system lets this process use tiles. Linux wants to be asked once, since they make the frames of
- * signals larger; threads and forks inherit the answer, and asking again changes nothing. */
-static uint32_t may_use_tiles(void)
+ * signals larger: it refuses while a thread has an alternate stack that is too small for them, and no such stack can
+ * be set up afterwards. Threads and forks inherit the answer, and asking again changes nothing. */
+static int32_t may_use_tiles(void)
 {
     return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
 }
 #else
-static uint32_t may_use_tiles(void)
+static int32_t may_use_tiles(void)
 {
     return 0;
 }
 #endif
+
+#ifdef SSLM_X86
+#include <cpuid.h>
 
 #define BIT(value, index) (((value) >> (index)) & 1u)
 
@@ -55,7 +56,7 @@ uint32_t sslm_cpu_features(void)
         features |= SSLM_CPU_AVX512;
         if (BIT(ecx, 11)) features |= SSLM_CPU_AVX512VNNI;
     }
-    if ((saved & 0x60000) == 0x60000 && has_tiles_of_bytes && may_use_tiles()) features |= SSLM_CPU_AMX;
+    if ((saved & 0x60000) == 0x60000 && has_tiles_of_bytes) features |= SSLM_CPU_AMX;
     if ((saved & 0x06) == 0x06 && subleaf_count >= 1) {
         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx);
         if (BIT(eax, 4)) features |= SSLM_CPU_AVXVNNI;
@@ -115,7 +116,8 @@ int32_t sslm_tier_runs(int32_t tier, uint32_t features)
         break;
     case SSLM_TIER_AMX:
         needed = SSLM_CPU_AVX2 | SSLM_CPU_AVX512 | SSLM_CPU_AVX512VNNI | SSLM_CPU_AMX;
-        break;
+        /* Asked for this tier alone, so that a host can do without the larger frames by forcing another one. */
+        return (features & needed) == needed && may_use_tiles();
     case SSLM_TIER_NEON:
         needed = SSLM_CPU_DOTPROD;
         break;

@@ -83,10 +83,17 @@ def cpu_features() -> tuple[str, ...]:
     return tuple(name for index, name in enumerate(_FEATURES) if bits >> index & 1)
 
 
+def is_available(tier: str) -> bool:
+    """Tell whether this machine runs the tier of a name; False for names of none.
+
+    Of ``amx`` this asks the system for the use of tiles, which lasts as long as the process.
+    """
+    return tier in TIERS and bool(load_library().lib.sslm_native_tier_available(TIERS.index(tier)))
+
+
 def available_tiers() -> tuple[str, ...]:
     """Return the names of the tiers that run on this machine, slowest first."""
-    lib = load_library().lib
-    return tuple(name for index, name in enumerate(TIERS) if lib.sslm_native_tier_available(index))
+    return tuple(tier for tier in TIERS if is_available(tier))
 
 
 def best_tier() -> str:

@@ -4,7 +4,7 @@ from sslm.backends.native.lowering import Lowering
 from sslm.backends.native.plan import NativePlan, plan_size_bytes
 from sslm.errors.program import OpShapeError, TierUnavailableError
 from sslm.limits import CONTEXT_TOKENS_MAX, THREAD_COUNT_MAX
-from sslm.native_library import available_tiers, best_tier, load_library
+from sslm.native_library import available_tiers, best_tier, is_available, load_library
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
@@ -27,9 +27,8 @@ class NativeBackend:
         self, tier: str = "auto", threads: int = 1, parallel_for: ParallelFor | None = None
     ) -> None:
         self._library = load_library()
-        usable = available_tiers()
-        if tier not in ("auto", *usable):
-            raise TierUnavailableError(tier, "on this machine", ", ".join(usable))
+        if tier != "auto" and not is_available(tier):
+            raise TierUnavailableError(tier, "on this machine", ", ".join(available_tiers()))
         if not 1 <= threads <= THREAD_COUNT_MAX:
             raise OpShapeError("NativeBackend", "threads", str(threads), f"1 to {THREAD_COUNT_MAX}")
         if parallel_for is not None and threads > 1:

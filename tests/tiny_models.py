@@ -66,7 +66,7 @@ def quantized(
     """Quantize a GGUF model in memory."""
     with GgufModelSource.open(path) as source:
         weights = read_integer_weights(source, lambda done, total: None, formats=formats)
-    bits = calibrate(weights, calibration, lambda done: None)
+    bits = calibrate(weights, calibration, lambda done, total: None)
     tensors = weights.tensors(bits)
     program = build_llama(weights.config, bits, tensors)
     return TinyModel(weights.config, weights, bits, tensors, program)

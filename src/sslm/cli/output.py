@@ -142,7 +142,8 @@ def progress(*, is_shown: bool) -> Iterator[Report]:
     """Show on stderr how far a long piece of work is, once it has taken a second.
 
     On a terminal that is a bar for each kind of work, gone at the end. Elsewhere it is a line when
-    the kind of work changes, and every ten seconds. Each kind is logged when it begins, too.
+    the kind of work changes, every ten seconds, and when what has a line is done. Each kind is
+    logged when it begins, too.
     """
     if not is_shown or _is_quiet.get():
         yield _logged(lambda what, done, total: None)
@@ -176,13 +177,20 @@ class _Lines:
 
     def __init__(self) -> None:
         self._what = ""
+        self._unfinished: set[str] = set()
         self._next_ns = time.monotonic_ns() + _DELAY_NS
 
     def report(self, what: str, done: int, total: int) -> None:
         now_ns = time.monotonic_ns()
         is_new = what != self._what and bool(self._what)
-        if now_ns < self._next_ns and not is_new:
+        # Who was told of its beginning is told of its end, too.
+        is_end = what in self._unfinished and 0 < total <= done
+        if now_ns < self._next_ns and not is_new and not is_end:
             return
         self._what = what
         self._next_ns = now_ns + _LINE_NS
+        if total <= done:
+            self._unfinished.discard(what)
+        else:
+            self._unfinished.add(what)
         note(f"{what}: {100 * done // total} %" if total else what)

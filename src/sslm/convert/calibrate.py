@@ -20,13 +20,14 @@ MAGNITUDE_BITS: Final = 29
 
 _FIRST_BITS: Final = 14
 _ROUND_COUNT_MAX: Final = 8
+_ROUND_COUNT_USUAL: Final = 2
 _SITES: Final = ("q", "k", "v", "gate", "up")
 
 
 def calibrate(
     weights: IntegerWeights,
     texts: Sequence[Sequence[int]],
-    on_progress: Callable[[int], None],
+    on_progress: Callable[[int, int], None],
     first: FractionBits | None = None,
 ) -> FractionBits:
     """Return fraction bits at which no calibration value comes near the ends of int32.
@@ -37,7 +38,7 @@ def calibrate(
     Args:
         weights: The model.
         texts: Token ids, at least one text of at least one id.
-        on_progress: Called with the count of finished runs.
+        on_progress: Called with the count of finished runs, and of all as far as it is known.
         first: Bits to begin with, or None.
 
     Raises:
@@ -47,7 +48,8 @@ def calibrate(
     bits = first or _first_bits(weights)
     for round_index in range(_ROUND_COUNT_MAX):
         suggested, largest = _round(weights, bits, texts)
-        on_progress(round_index + 1)
+        done = round_index + 1
+        on_progress(done, done if suggested == bits else max(done + 1, _ROUND_COUNT_USUAL))
         if suggested == bits:
             if largest >= 1 << MAGNITUDE_BITS:
                 raise CalibrationError(round_index + 1)

@@ -37,7 +37,6 @@ from sslm.model.fraction_bits import FractionBits
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 
-_CALIBRATION_ROUNDS: Final = 2
 _READ_SIZE_BYTES: Final = 1 << 20
 
 Progress = Callable[[str, int, int], None]
@@ -166,9 +165,8 @@ def _quantize(
         rope=plain.rope,
         formats=formats,
     )
-    rounds = _CALIBRATION_ROUNDS
     return weights, calibrate(
-        weights, texts, lambda done: on_progress("calibrate", done, max(done, rounds)), bits
+        weights, texts, lambda done, total: on_progress("calibrate", done, total), bits
     )
 
 

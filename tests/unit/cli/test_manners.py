@@ -12,8 +12,11 @@ from sslm.cli.app import app, run
 from sslm.cli.options import _BACKENDS, size_bytes
 from sslm.cli.output import print_json, print_table, print_text, progress, quiet
 from sslm.engine.runner import BACKENDS
+from tests.converted import STORIES_SOURCE, stories_artifact
+from tests.data import shared_data
 from tests.unit.cli.commands import Commands
 from tests.unit.cli.terminal import in_terminal
+from tests.unit.cli.test_convert import tiny_source
 
 PROMPT = "Once upon a time"
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
@@ -87,6 +90,57 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds(
         for done, what in enumerate(["hash"] * 5 + ["copy"]):
             report(what, done, 8)
     assert capsys.readouterr().err == "hash: 12 %\nhash: 50 %\ncopy: 62 %\n"
+
+
+def test_without_a_terminal_what_was_begun_is_seen_to_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _later(monkeypatch, 0, 0.5, 0.6, 2, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6)
+    steps = [("read", 1, 1), ("hash", 1, 3), ("hash", 1, 3), ("hash", 2, 3), ("hash", 3, 3)]
+    steps += [("hash", 3, 3), ("wait", 5, 0), ("copy", 1, 2), ("copy", 2, 2)]
+    with progress(is_shown=True) as report:
+        for step in steps:
+            report(*step)
+    lines = ["hash: 33 %", "hash: 100 %", "wait", "copy: 50 %", "copy: 100 %"]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("command", "kinds"),
+    [
+        ("convert SOURCE -o OUT", {"run", "quantize", "calibrate", "golden runs", "write"}),
+        ("convert SOURCE -o OUT --weights int4", {"quantize", "golden runs", "write", "verify"}),
+        ("pull SOURCE", {"hash", "quantize", "write", "verify"}),
+        ("pull MODEL", {"copy"}),
+        ("verify MODEL", {"golden runs"}),
+        ("prove a -m MODEL --max-tokens 2", {"prove"}),
+        ("generate WORDS -m MODEL --max-tokens 2", {"prompt"}),
+        ("eval MODEL --source SOURCE --text TEXT --limit-tokens 1200", {"tokens"}),
+        ("bench MODEL -p 4 -n 2 -b 1 -d 0 -t 1 -r 1", {"bench"}),
+    ],
+)
+def test_the_last_line_about_every_kind_of_work_says_that_it_is_done(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+    kinds: set[str],
+) -> None:
+    monkeypatch.setattr("sslm.cli.output._DELAY_NS", 0)
+    monkeypatch.setenv("SSLM_CACHE_DIR", str(tmp_path / "cache"))
+    places = {
+        "SOURCE": STORIES_SOURCE if "eval" in command else tiny_source(tmp_path),
+        "MODEL": stories_artifact(),
+        "OUT": tmp_path / "out.sslm",
+        "TEXT": shared_data("text/alice29.txt"),
+        "WORDS": "one two " * 60,
+    }
+    capsys.readouterr()
+    assert run([str(places.get(word, word)) for word in command.split()]) == 0
+    lines = [line.rpartition(": ") for line in capsys.readouterr().err.splitlines()]
+    last = {what: percent for what, _, percent in lines if percent.endswith(" %")}
+    assert kinds <= set(last), last
+    assert set(last.values()) == {"100 %"}, last
 
 
 @pytest.mark.parametrize("is_quiet", [True, False])

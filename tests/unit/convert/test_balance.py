@@ -54,7 +54,7 @@ def source(tmp_path: Path) -> GgufModelSource:
 
 def measured(source: GgufModelSource) -> Balance:
     weights = read_integer_weights(source, lambda done, total: None)
-    bits = calibrate(weights, [IDS], lambda done: None)
+    bits = calibrate(weights, [IDS], lambda done, total: None)
     return balance_for(source.config, watch_inputs(weights, bits, [IDS]))
 
 

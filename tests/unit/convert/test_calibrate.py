@@ -74,10 +74,11 @@ def assert_suits(weights: IntegerWeights, bits: FractionBits, ids: list[int]) ->
 
 def test_random_weights(tmp_path: Path) -> None:
     weights = random_weights(tmp_path)
-    runs: list[int] = []
-    bits = calibrate(weights, [IDS, IDS[::-1]], runs.append)
+    runs: list[tuple[int, int]] = []
+    bits = calibrate(weights, [IDS, IDS[::-1]], lambda *told: runs.append(told))
     assert len(bits.layers) == 2
-    assert runs == list(range(1, len(runs) + 1))
+    count = len(runs)
+    assert runs == [(done, max(done + 1, 2)) for done in range(1, count)] + [(count, count)]
     assert 2 <= len(runs) <= 4
     assert_suits(weights, bits, IDS)
     assert_suits(weights, bits, IDS[::-1])
@@ -86,20 +87,20 @@ def test_random_weights(tmp_path: Path) -> None:
 def test_trained_weights() -> None:
     weights = weights_of(shared_data("stories260K/stories260K-F32.gguf"))
     ids = [1, 403, 407, 261, 378, 432, 383, 286, 261, 376]
-    assert_suits(weights, calibrate(weights, [ids], lambda done: None), ids)
+    assert_suits(weights, calibrate(weights, [ids], lambda done, total: None), ids)
 
 
 def test_a_text_longer_than_a_chunk(tmp_path: Path) -> None:
     weights = random_weights(tmp_path)
     ids = [index * 7 % 261 for index in range(70)]
-    assert_suits(weights, calibrate(weights, [ids], lambda done: None), ids)
+    assert_suits(weights, calibrate(weights, [ids], lambda done, total: None), ids)
 
 
 @pytest.mark.parametrize("size", [1000.0, 1e6, 1e8])
 def test_large_residuals_get_few_fraction_bits(tmp_path: Path, size: float) -> None:
     embedding = np.full((261, 24), size, dtype=np.float32)
     weights = random_weights(tmp_path, extra_tensors={"token_embd.weight": ("F32", embedding)})
-    bits = calibrate(weights, [IDS], lambda done: None)
+    bits = calibrate(weights, [IDS], lambda done, total: None)
     assert bits.residual < 20
     assert_suits(weights, bits, IDS)
 
@@ -122,7 +123,7 @@ def test_small_residuals_leave_room_for_epsilon(
             for name, width in (("attn_output", 24), ("ffn_down", 30))
         },
     )
-    bits = calibrate(weights, [IDS], lambda done: None)
+    bits = calibrate(weights, [IDS], lambda done, total: None)
     assert bits.residual == residual_bits_max(weights.config)
     finer = replace(bits, residual=bits.residual + 1)
     if finer.residual <= FRACTION_BITS_MAX:
@@ -133,7 +134,7 @@ def test_small_residuals_leave_room_for_epsilon(
 def test_a_projection_of_zeros_gets_the_finest_bits(tmp_path: Path) -> None:
     zeros = np.zeros((12, 24), dtype=np.float32)
     weights = random_weights(tmp_path, extra_tensors={"blk.1.attn_v.weight": ("F32", zeros)})
-    assert calibrate(weights, [IDS], lambda done: None).layers[1].v == FRACTION_BITS_MAX
+    assert calibrate(weights, [IDS], lambda done, total: None).layers[1].v == FRACTION_BITS_MAX
 
 
 @pytest.mark.parametrize("size", [1e9, 1e12])
@@ -141,4 +142,4 @@ def test_values_that_no_fraction_bits_suit_are_refused(tmp_path: Path, size: flo
     embedding = np.full((261, 24), size, dtype=np.float32)
     weights = random_weights(tmp_path, extra_tensors={"token_embd.weight": ("F32", embedding)})
     with pytest.raises(CalibrationError):
-        calibrate(weights, [IDS], lambda done: None)
+        calibrate(weights, [IDS], lambda done, total: None)

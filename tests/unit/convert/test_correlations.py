@@ -24,7 +24,7 @@ def seen() -> tuple[ModelConfig, Inputs]:
     path: Path = shared_data("stories260K/stories260K-F32.gguf")
     with GgufModelSource.open(path) as source:
         weights = read_integer_weights(source, lambda done, total: None)
-    bits = calibrate(weights, TEXTS, lambda done: None)
+    bits = calibrate(weights, TEXTS, lambda done, total: None)
     return source.config, watch_inputs(weights, bits, TEXTS)
 
 

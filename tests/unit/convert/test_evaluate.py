@@ -192,7 +192,8 @@ def test_progress_counts_scored_positions() -> None:
     [(1, 1, None), (4, 0, None), (4, 5, None), (4, 1, 0), (limits.CONTEXT_TOKENS_MAX + 1, 4, None)],
 )
 def test_windows_that_cannot_be(context: int, stride: int, bos: int | None) -> None:
-    with pytest.raises(EvaluationWindowError, match=f"the context is {context} and the stride {stride}, expected"):
+    found = f"the context is {context} and the stride {stride}, expected"
+    with pytest.raises(EvaluationWindowError, match=found):
         evaluate(
             [1, 2, 3],
             source=Recorder(9),

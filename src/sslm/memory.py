@@ -15,8 +15,6 @@ HUGE_PAGE_SIZE_BYTES: Final = 2 << 20
 
 _ORDINARY_PAGE_SIZE_BYTES: Final = 4096
 _SMAPS: Final = Path("/proc/self/smaps")
-_MAPS: Final = Path("/proc/self/maps")
-_FILE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) r--s 0+ ")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _CHOSEN: Final = re.compile(r"\[(\w+)\]")
 _RANGE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
@@ -62,25 +60,13 @@ def may_be_huge(size_bytes: int) -> bool:
     return is_usual and hasattr(mmap, "MADV_HUGEPAGE") and size_bytes >= HUGE_PAGE_SIZE_BYTES
 
 
-def is_misplaced(file_size_bytes: int) -> bool:
-    """Tell whether a read-only map of a whole file, of this size, has no place for huge pages.
+def is_misplaced(block: memoryview) -> bool:
+    """Tell whether a block that may be huge does not begin where a huge page can.
 
-    Which is where it does not begin at a multiple of theirs; False where nobody knows.
+    Args:
+        block: All of a map; nothing of it is touched.
     """
-    if not may_be_huge(file_size_bytes):
-        return False
-    try:
-        lines = _MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return False
-    pages_bytes = -(-file_size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
-    for line in lines:
-        found = _FILE_LINE.match(line)
-        if found is not None:
-            first, last = int(found[1], 16), int(found[2], 16)
-            if last - first == pages_bytes and first % HUGE_PAGE_SIZE_BYTES:
-                return True
-    return False
+    return may_be_huge(block.nbytes) and _address_of(block) % HUGE_PAGE_SIZE_BYTES != 0
 
 
 def huge_page_bytes(block: memoryview) -> int | None:
@@ -92,11 +78,7 @@ def huge_page_bytes(block: memoryview) -> int | None:
         report = _SMAPS.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # Only who asks pays for it.
-    from cffi import FFI
-
-    ffi = FFI()
-    first = int(ffi.cast("uintptr_t", ffi.from_buffer(block)))
+    first = _address_of(block)
     return _reported_bytes(report, first, first + block.nbytes)
 
 
@@ -110,6 +92,14 @@ def huge_page_mode() -> str | None:
     except OSError:
         return None
     return None if found is None else found[1]
+
+
+def _address_of(block: memoryview) -> int:
+    # Only who asks pays for it.
+    from cffi import FFI
+
+    ffi = FFI()
+    return int(ffi.cast("uintptr_t", ffi.from_buffer(block)))
 
 
 def _reported_bytes(report: str, first: int, last: int) -> int:

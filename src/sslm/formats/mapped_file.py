@@ -90,8 +90,10 @@ def _map_regular_file(path: Path) -> tuple[mmap.mmap | None, memoryview]:
         if size_bytes == 0:
             return None, memoryview(b"")
         memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if is_misplaced(len(memory)):
-            size_bytes = len(memory)
+        view = memoryview(memory)
+        if is_misplaced(view):
+            size_bytes = view.nbytes
+            view.release()
             memory.close()
             # Imported where it is needed, as few files are.
             from sslm.formats.aligned_map import aligned_map
@@ -99,4 +101,4 @@ def _map_regular_file(path: Path) -> tuple[mmap.mmap | None, memoryview]:
             return None, aligned_map(file.fileno(), size_bytes)
         # Before anything looks at them: a page that is there stays as it is.
         prefer_huge_pages(memory)
-        return memory, memoryview(memory)
+        return memory, view

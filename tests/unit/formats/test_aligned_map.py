@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from sslm import memory
 from sslm.errors.reading import UnreadableFileError
 from sslm.formats import mapped_file
 from sslm.formats.mapped_file import MappedFile
@@ -34,7 +33,9 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def misplaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that puts maps of files anywhere."""
-    monkeypatch.setattr(mapped_file, "is_misplaced", lambda size: size >= HUGE_PAGE_SIZE_BYTES)
+    monkeypatch.setattr(
+        mapped_file, "is_misplaced", lambda view: view.nbytes >= HUGE_PAGE_SIZE_BYTES
+    )
 
 
 def address_of(view: memoryview) -> int:
@@ -126,39 +127,24 @@ def test_a_refusal_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert map_count(path) == 0
 
 
-REPORT = """\
-7f0000001000-7f0000803000 r--s 00000000 00:1a 12 /models/a.sslm
-7f0001000000-7f0001600000 r--s 00000000 00:1a 13 /models/b.sslm
-7f0002001000-7f0002801000 r--p 00000000 00:1a 14 /models/c.sslm
-7f0003001000-7f0003401000 r--s 00001000 00:1a 15 /models/d.sslm
-"""
-
-
 @pytest.mark.parametrize(
-    ("size", "expected"),
+    ("offset", "size", "expected"),
     [
-        (0x802000, True),
-        (0x801001, True),
-        (0x801000, False),
-        (0x600000, False),
-        (0x800000, False),
-        (0x400000, False),
-        (4096, False),
+        (0, HUGE_PAGE_SIZE_BYTES, False),
+        (0, HUGE_PAGE_SIZE_BYTES + 4096, False),
+        (4096, HUGE_PAGE_SIZE_BYTES, True),
+        (HUGE_PAGE_SIZE_BYTES - 4096, HUGE_PAGE_SIZE_BYTES + 1, True),
+        (HUGE_PAGE_SIZE_BYTES, HUGE_PAGE_SIZE_BYTES, False),
+        (4096, HUGE_PAGE_SIZE_BYTES - 1, False),
+        (4096, 0, False),
     ],
 )
-def test_a_map_is_known_by_its_size(
-    size: int, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_block_is_misplaced_where_no_huge_page_can_begin(
+    offset: int, size: int, expected: bool
 ) -> None:
-    monkeypatch.setattr(memory.mmap, "MADV_HUGEPAGE", 14, raising=False)
-    monkeypatch.setattr(memory.mmap, "PAGESIZE", 4096)
-    (tmp_path / "maps").write_text(REPORT)
-    monkeypatch.setattr(memory, "_MAPS", tmp_path / "maps")
-    assert is_misplaced(size) == expected
-
-
-def test_nobody_knows_without_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_MAPS", tmp_path / "none")
-    assert not is_misplaced(1 << 30)
+    room = memoryview(mmap.mmap(-1, 4 * HUGE_PAGE_SIZE_BYTES))
+    first = -address_of(room) % HUGE_PAGE_SIZE_BYTES + offset
+    assert is_misplaced(room[first : first + size]) == expected
 
 
 def test_most_files_do_not_need_it(path: Path) -> None:

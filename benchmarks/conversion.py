@@ -1,6 +1,6 @@
 """Conversion gives the same bytes under every floating-point library; what opening takes.
 
-    python -m benchmarks.conversion SOURCE.gguf [--json] [--repeats N]
+    python -m benchmarks.conversion SOURCE.gguf [--weights int8|int4] [--json] [--repeats N]
 
 Converts a model twice as it comes, then under other kernels of OpenBLAS and with NumPy's vector
 code switched off, each in a process of its own, and compares the files, also with the hash that
@@ -22,11 +22,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sslm.catalog.known_models import KNOWN_MODELS
+from sslm.convert.weight_formats import WEIGHT_FORMATS
 
 CONVERT = """
 import sys
 from sslm.convert.conversion import convert_gguf
-convert_gguf(sys.argv[1], sys.argv[2])
+convert_gguf(sys.argv[1], sys.argv[2], weights=sys.argv[3])
 """
 LIST_FEATURES = """
 from numpy._core import _multiarray_umath as found
@@ -90,10 +91,14 @@ def settings() -> list[Setting]:
     return found
 
 
-def convert(source: Path, out: Path, setting: Setting) -> Row:
+def convert(source: Path, out: Path, weights: str, setting: Setting) -> Row:
     """Convert in a process of its own."""
     started = time.perf_counter()
-    done = _run(CONVERT, source, out, environment={"OPENBLAS_VERBOSE": "2", **setting.environment})
+    done = _run(
+        CONVERT,
+        *(source, out, weights),
+        environment={"OPENBLAS_VERBOSE": "2", **setting.environment},
+    )
     core = re.search(r"^Core: (\S+)", done.stdout + done.stderr, re.MULTILINE)
     return Row(
         setting=setting.name,
@@ -132,6 +137,7 @@ def main() -> int:
     """Print the table and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("source", type=Path, help="a GGUF file")
+    parser.add_argument("--weights", choices=WEIGHT_FORMATS, default="int8")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--repeats", type=int, default=7, help="processes to time each")
     arguments = parser.parse_args()
@@ -141,13 +147,14 @@ def main() -> int:
             # The same name each time, as the file does not know its own.
             out = Path(folder) / str(index) / "model.sslm"
             out.parent.mkdir()
-            rows.append(convert(arguments.source, out, setting))
+            rows.append(convert(arguments.source, out, arguments.weights, setting))
             if not arguments.json:
                 _print_row(rows[-1], is_first=index == 0)
         open_s = seconds_of(OPEN_MODEL, out, repeats=arguments.repeats)
         size_bytes = out.stat().st_size
     import_s = seconds_of(IMPORT_PACKAGE, repeats=arguments.repeats)
-    pinned = pinned_sha256(arguments.source)
+    # What is pinned is a conversion to int8.
+    pinned = pinned_sha256(arguments.source) if arguments.weights == "int8" else None
     is_same = {row.sha256 for row in rows} | {pinned or rows[0].sha256} == {rows[0].sha256}
     if arguments.json:
         facts = {"ok": is_same, "pinned": pinned, "conversions": [asdict(row) for row in rows]}

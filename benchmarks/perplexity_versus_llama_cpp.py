@@ -28,7 +28,7 @@ from benchmarks.versus.files import Files, default_work_folder, make_files
 from benchmarks.versus.workers import FOLDER
 from sslm.artifact import read_artifact
 from sslm.convert.artifact_evaluation import ArtifactLogits
-from sslm.convert.evaluate import LogitsBlocks
+from sslm.convert.evaluate import LogitsBlocks, exponentials
 from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
 from sslm.engine.runner import Runner, open_backend
@@ -73,9 +73,8 @@ def log_likelihood(model: LogitsBlocks, window: list[int]) -> float:
     for block in model(np.array(window, dtype=np.int64), ROWS_PER_BLOCK):
         for row in block[: len(window) - 1 - position]:
             position += 1
-            logits = row.astype(np.float64)
-            logits -= logits.max()
-            total += float(logits[window[position]] - np.log(np.exp(logits).sum()))
+            logits, _, powers_sum = exponentials(row)
+            total += float(logits[window[position]]) - math.log(powers_sum)
     return total
 
 

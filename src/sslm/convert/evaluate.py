@@ -183,9 +183,8 @@ def _score_rows(source: LogitsArray, artifact: LogitsArray, targets: Int64Array)
     )
     # Row by row, the float64 copies stay in the cache: several times faster than whole blocks.
     for row, target in enumerate(targets.tolist()):
-        p, q = _shifted(source[row]), _shifted(artifact[row])
-        weights = np.exp(p)
-        p_total, q_total = float(weights.sum()), float(np.exp(q).sum())
+        p, weights, p_total = exponentials(source[row])
+        q, _, q_total = exponentials(artifact[row])
         log_ratio = math.log(q_total) - math.log(p_total)
         scores.source[row] = p[target] - math.log(p_total)
         scores.artifact[row] = q[target] - math.log(q_total)
@@ -193,11 +192,15 @@ def _score_rows(source: LogitsArray, artifact: LogitsArray, targets: Int64Array)
     return scores
 
 
-def _shifted(logits: LogitsArray) -> Float64Array:
-    """Return a row in float64 with its maximum at 0, so that no exponential overflows."""
+def exponentials(logits: LogitsArray) -> tuple[Float64Array, Float64Array, float]:
+    """Return a row with its maximum at 0, its exponentials, and their sum.
+
+    Then no exponential overflows; the log-likelihood of token t is ``row[t] - log(sum)``.
+    """
     row = logits.astype(np.float64)
     row -= row.max()
-    return row
+    powers = np.exp(row)
+    return row, powers, float(powers.sum())
 
 
 def _joined(parts: Sequence[_Scores]) -> _Scores:

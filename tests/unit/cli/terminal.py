@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import sslm
 
 _END_TIMEOUT_S = 60
+_THINKING_S = 0.1
+"""A person takes longer."""
 
 
 def in_terminal(
@@ -54,6 +57,8 @@ def in_terminal(
             while left and (place := shown.find(left[0][0].encode(), seen)) >= 0:
                 after, reply = left.pop(0)
                 seen = place + len(after)
+                # Readline shows its prompt some microseconds before it looks for signals.
+                time.sleep(_THINKING_S)
                 os.write(ours, reply)
         return process.wait(timeout=_END_TIMEOUT_S), shown.decode()
     finally:

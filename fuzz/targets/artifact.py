@@ -119,6 +119,7 @@ TARGET: Final = Target(
         "sslm.artifact.artifact",
         "sslm.artifact.config_section",
         "sslm.artifact.golden",
+        "sslm.artifact.int4_checks",
         "sslm.artifact.provenance",
         "sslm.artifact.reading",
         "sslm.artifact.tensor_checks",

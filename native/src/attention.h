@@ -140,12 +140,21 @@ static inline int32_t low_halves(uint32_t even, uint32_t odd)
     return (int32_t)((even & 0x3ff) | (odd & 0x3ff) << 16);
 }
 
-/* Write the scores of tokens page->first … page->last - 1, and maybe of others, and raise head->largest. Every key's
- * head->score_shift - exponent has to be 0 or more. */
-void TIERED(sslm_score_row)(sslm_row_head *head, const sslm_row_page *page);
+/* Get ready for sslm_score_row, which reads the codes of a row's queries as they are laid out here. */
+void TIERED(sslm_start_scores)(sslm_row_heads *row, int32_t head_dim);
 
-/* Add what a page of values has to the sums of a head. */
-void TIERED(sslm_attend_row)(sslm_row_head *head, const sslm_row_page *page);
+/* Write the scores of tokens page->first … page->last - 1, and maybe of others, for every head, and raise
+ * head->largest. Every key's head->score_shift - exponent has to be 0 or more. */
+void TIERED(sslm_score_row)(sslm_row_heads *row, const sslm_row_page *page);
+
+/* Undo what sslm_start_scores did to the state of the CPU. */
+void TIERED(sslm_end_scores)(void);
+
+/* Add what a page of values has to the sums of every head. */
+void TIERED(sslm_attend_row)(sslm_row_heads *row, const sslm_row_page *page);
+
+/* Divide the sums of a head: write head_dim outputs; return how many had to be clamped. */
+uint64_t TIERED(sslm_divide_row)(const sslm_row_head *head, int32_t head_dim, int32_t value_exponent, int32_t *out);
 
 /* Lay the codes of a head's queries out as sslm_score_page of the same tier reads them. */
 void TIERED(sslm_pack_queries)(const sslm_tile *tile, sslm_tile_head *head);

@@ -10,7 +10,7 @@
 /* One query head of a row. */
 typedef struct {
     _Alignas(SSLM_ALIGNMENT) int16_t codes[SSLM_HEAD_DIM_MAX];   /* of the query */
-    int64_t numerators[SSLM_HEAD_DIM_MAX];   /* N, so far */
+    int64_t numerators[SSLM_HEAD_DIM_MAX];   /* N, so far; each tier has an order of dims here */
     int64_t denominator;         /* D, so far */
     int32_t sum_shift;           /* sums of products fit 32 bits when cut by this, 0 … 7 */
     int32_t score_shift;         /* what then is left of the shift of a key of exponent 0, less 1 */
@@ -18,12 +18,19 @@ typedef struct {
     int32_t *scores;             /* [positions from the first visible page on] */
 } sslm_row_head;
 
+/* Those that attend together. */
+typedef struct {
+    sslm_row_head heads[SSLM_ROW_HEADS_MAX];
+    int32_t head_count;
+    int8_t *packed;              /* [64][SSLM_HEAD_DIM_MAX] the codes of their queries as a tier likes them */
+} sslm_row_heads;
+
 /* A page of keys or values, as far as the row sees it. */
 typedef struct {
     const int16_t *codes;
     const uint8_t *exponents;    /* any number where there is no token */
-    const char *next;            /* memory that is read soon: a head's share of it */
-    int32_t next_lines;          /* of 64 bytes */
+    const int16_t *near;         /* as many codes that are read next */
+    const int16_t *far;          /* and some that are read after them */
     int32_t score_start;         /* index of the page's first score */
     int32_t first;               /* tokens */
     int32_t last;                /* one past the last */

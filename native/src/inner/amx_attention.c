@@ -9,6 +9,8 @@
 /* Loads of tiles do not tell the compiler what they read. */
 #define TILES_READ_MEMORY() __asm__ volatile("" : : : "memory")
 
+#include "row_scores_amx.h"
+
 /* The high and the low bytes of 64 codes. A byte of the first vector is followed by one of the second. */
 ALWAYS_INLINE void split_codes(__m512i first, __m512i second, __m512i *high, __m512i *low)
 {

@@ -1,5 +1,6 @@
 /* The inner loops of attention with AVX-512 and its dot products of pairs. */
 #include "attention_512.h"
+#include "row_scores_512.h"
 
 /* Pairs of dims lie at [pair][plane][lane]: planes are the high bytes of the codes, and the low ones, as numbers of
  * 16 bits. */

@@ -4,227 +4,298 @@
 
 #include "tiles_512.h"
 
-/* What is still to be fetched of what is read later. Evenly spread over the work, since a burst of fetches stops it. */
+/* Lines of what is read later, in two places: to be near, and to be nearer. */
 typedef struct {
-    const char *next;
-    const char *end;
+    const char *far;
+    const char *near;
 } fetch_cursor;
 
 ALWAYS_INLINE fetch_cursor start_fetch(const sslm_row_page *page)
 {
-    return (fetch_cursor){.next = page->next, .end = page->next + 64 * (size_t)page->next_lines};
+    return (fetch_cursor){.far = (const void *)page->far, .near = (const void *)page->near};
 }
 
-ALWAYS_INLINE void fetch_lines(fetch_cursor *cursor, int32_t count)
+/* Fetches are evenly spread over the work, since where many come together all work waits for memory. */
+ALWAYS_INLINE void fetch_lines(fetch_cursor *next, int32_t count)
 {
-    for (int32_t i = 0; i < count && cursor->next < cursor->end; i++, cursor->next += 64)
-        _mm_prefetch(cursor->next, _MM_HINT_T1);
-}
-
-/* Turn 16 vectors into the vector of their 16 sums, by adding in pairs. */
-ALWAYS_INLINE __m512i sum_each(__m512i v[16])
-{
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++)
-        v[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
-                                _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
-        v[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(v[2 * i], v[2 * i + 1]),
-                                _mm512_unpackhi_epi64(v[2 * i], v[2 * i + 1]));
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; i++)
-        v[i] = _mm512_add_epi32(_mm512_shuffle_i32x4(v[2 * i], v[2 * i + 1], 0x88),
-                                _mm512_shuffle_i32x4(v[2 * i], v[2 * i + 1], 0xdd));
-    return _mm512_add_epi32(_mm512_shuffle_i32x4(v[0], v[1], 0x88), _mm512_shuffle_i32x4(v[0], v[1], 0xdd));
-}
-
-/* The sums of eight tokens with the high bytes of the query, and then with the low ones. */
-ALWAYS_INLINE __m512i dot_eight(const int16_t *query, const int16_t *keys, int32_t head_dim, fetch_cursor *fetch,
-                                int32_t lines)
-{
-    __m512i v[16], half = _mm512_set1_epi16(128);
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++) v[i] = _mm512_setzero_si512();
-    for (int32_t d = 0; d < head_dim; d += 32) {
-        __mmask32 mask = head_dim - d < 32 ? (__mmask32)((UINT32_C(1) << (head_dim - d)) - 1) : UINT32_MAX;
-        __m512i codes = _mm512_maskz_loadu_epi16(mask, query + d);
-        __m512i high = _mm512_srai_epi16(_mm512_add_epi16(codes, half), 8);
-        __m512i low = _mm512_sub_epi16(codes, _mm512_slli_epi16(high, 8));
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; i++) {
-            __m512i key = _mm512_maskz_loadu_epi16(mask, keys + (size_t)i * (size_t)head_dim + d);
-            ADD_PAIRS(v[i], high, key);
-            ADD_PAIRS(v[8 + i], low, key);
-        }
-        fetch_lines(fetch, lines);
+    for (int32_t i = 0; i < count; i++, next->far += 64, next->near += 64) {
+        _mm_prefetch(next->near, _MM_HINT_T0);
+        _mm_prefetch(next->far, _MM_HINT_T1);
     }
-    return sum_each(v);
 }
 
-/* The tokens of a page from `token` on that the row sees. */
-ALWAYS_INLINE __mmask16 seen_tokens(const sslm_row_page *page, int32_t token)
+/* Fetch what is left before the end of a share. */
+ALWAYS_INLINE void fetch_rest(fetch_cursor *next, const char *end)
 {
+    while (next->far < end) fetch_lines(next, 1);
+}
+
+/* Turn 16 of a page's sums of products, cut by head->sum_shift, into scores; return the largest so far. */
+ALWAYS_INLINE __m512i finish_row_scores(sslm_row_head *head, const sslm_row_page *page, int32_t token, __m512i cut,
+                                        __m512i largest)
+{
+    const void *exponent_bytes = page->exponents + token;
+    __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(exponent_bytes));
+    __m512i doubled = _mm512_srav_epi32(cut, _mm512_sub_epi32(_mm512_set1_epi32(head->score_shift), exponents));
+    __m512i score = _mm512_srai_epi32(_mm512_add_epi32(doubled, _mm512_set1_epi32(1)), 1);
+    _mm512_storeu_si512(head->scores + page->score_start + token, score);
+    /* The tokens that the row sees. */
     uint64_t below_last = page->last < SSLM_PAGE_TOKENS ? (UINT64_C(1) << page->last) - 1 : UINT64_MAX;
-    return (__mmask16)((below_last & ~((UINT64_C(1) << page->first) - 1)) >> token);
+    __mmask16 seen = (__mmask16)((below_last & ~((UINT64_C(1) << page->first) - 1)) >> token);
+    return _mm512_mask_max_epi32(largest, seen, largest, score);
 }
 
-void TIERED(sslm_score_row)(sslm_row_head *head, const sslm_row_page *page)
+ALWAYS_INLINE void raise_largest(sslm_row_head *head, __m512i largest)
 {
-    __m512i largest = _mm512_set1_epi32(INT32_MIN), one = _mm512_set1_epi32(1);
-    __m512i right = _mm512_set1_epi32(head->sum_shift), left = _mm512_set1_epi32(8 - head->sum_shift);
-    fetch_cursor fetch = start_fetch(page);
-    int32_t lines = page->next_lines * 4 / page->head_dim + 1;
-    /* A page holds 64 tokens, so that whole groups can be read whatever they contain. */
-    for (int32_t token = page->first / 16 * 16; token < page->last; token += 16) {
-        const int16_t *keys = page->codes + (size_t)token * (size_t)page->head_dim;
-        __m512i first = dot_eight(head->codes, keys, page->head_dim, &fetch, lines);
-        __m512i second = dot_eight(head->codes, keys + 8 * (size_t)page->head_dim, page->head_dim, &fetch, lines);
-        __m512i high = _mm512_inserti64x4(first, _mm512_castsi512_si256(second), 1);
-        __m512i low = _mm512_shuffle_i64x2(first, second, 0xee);
-        __m512i cut = _mm512_add_epi32(_mm512_sllv_epi32(high, left), _mm512_srav_epi32(low, right));
-        const void *exponent_bytes = page->exponents + token;
-        __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(exponent_bytes));
-        __m512i doubled = _mm512_srav_epi32(cut, _mm512_sub_epi32(_mm512_set1_epi32(head->score_shift), exponents));
-        __m512i score = _mm512_srai_epi32(_mm512_add_epi32(doubled, one), 1);
-        _mm512_storeu_si512(head->scores + page->score_start + token, score);
-        largest = _mm512_mask_max_epi32(largest, seen_tokens(page, token), largest, score);
-    }
     int32_t highest = _mm512_reduce_max_epi32(largest);
     head->largest = highest > head->largest ? highest : head->largest;
 }
 
-/* A page's keys in four vectors, and one group of them. */
+/* The tokens of a page in four vectors: after packing two of them into one of 16-bit numbers these are in order. */
 typedef struct {
-    __m512i distances[4];        /* t */
     __m512i exponents[4];
-    __m512i powers[4];           /* 2^24 · 2^-t for the last 16 bits of t */
-} page_keys;
+    __mmask16 seen[4];
+} page_tokens;
 
+/* Tokens 0 … 31 by fours, in turns. */
+ALWAYS_INLINE void take_turns(__m512i first, __m512i second, __m512i turns[2])
+{
+    turns[0] = _mm512_shuffle_i32x4(first, second, 0x88);
+    turns[1] = _mm512_shuffle_i32x4(first, second, 0xdd);
+}
+
+ALWAYS_INLINE page_tokens tokens_of(const sslm_row_page *page)
+{
+    page_tokens tokens;
+    __m512i order = _mm512_setr_epi32(0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+    __m512i count = _mm512_set1_epi32(page->last - page->first);
+#pragma GCC unroll 2
+    for (int i = 0; i < 4; i += 2) {
+        const void *first = page->exponents + 16 * i, *second = page->exponents + 16 * i + 16;
+        take_turns(_mm512_cvtepu8_epi32(_mm_loadu_si128(first)), _mm512_cvtepu8_epi32(_mm_loadu_si128(second)),
+                   &tokens.exponents[i]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i token = _mm512_add_epi32(order, _mm512_set1_epi32(i / 2 * 32 + i % 2 * 4 - page->first));
+        tokens.seen[i] = _mm512_cmplt_epu32_mask(token, count);
+    }
+    return tokens;
+}
+
+enum { NEAR, FAR, GROUPS };
+
+/* What the groups of a page add to a head. */
 typedef struct {
-    uint32_t high[SSLM_PAGE_TOKENS];   /* halves of the weights of pairs of tokens, at even indices */
-    uint32_t low[SSLM_PAGE_TOKENS];
-    int32_t tokens[SSLM_PAGE_TOKENS / 2];   /* the even ones of the pairs that have a weight */
-    int32_t count;
-} pair_weights;
+    _Alignas(64) int32_t high[GROUPS][SSLM_PAGE_TOKENS / 2];   /* halves of the weights of pairs of tokens */
+    _Alignas(64) int32_t low[GROUPS][SSLM_PAGE_TOKENS / 2];
+    uint32_t pairs[GROUPS];      /* a bit for every pair that has a weight */
+    int32_t shifts[GROUPS];      /* the last cut of the sums */
+} row_weights;
 
-/* List the pairs of which a token has a bit. */
-static void list_pairs(uint64_t tokens, pair_weights *out)
+/* Keep the weights of a group's members of 32 tokens. */
+ALWAYS_INLINE void keep_weights(const __m512i n[2], const __mmask16 members[2], int group, int half, row_weights *out)
 {
-    tokens |= tokens >> 1;
-    out->count = 0;
-    for (int32_t token = 0; token < SSLM_PAGE_TOKENS; token += 2, tokens >>= 2) {
-        out->tokens[out->count] = token;
-        out->count += (int32_t)(tokens & 1);
+    __m512i part = _mm512_set1_epi32(0x3ff);
+    __m512i high = _mm512_packus_epi32(_mm512_maskz_srli_epi32(members[0], n[0], 10),
+                                       _mm512_maskz_srli_epi32(members[1], n[1], 10));
+    __m512i low = _mm512_packus_epi32(_mm512_maskz_and_epi32(members[0], n[0], part),
+                                      _mm512_maskz_and_epi32(members[1], n[1], part));
+    _mm512_store_si512(out->high[group] + 16 * half, high);
+    _mm512_store_si512(out->low[group] + 16 * half, low);
+    __m512i both = _mm512_or_si512(high, low);
+    out->pairs[group] |= (uint32_t)_mm512_test_epi32_mask(both, both) << 16 * half;
+}
+
+/* Of two or four vectors the largest numbers, or the sums; in every four lanes. */
+ALWAYS_INLINE __m512i largest_of_each(__m512i a, __m512i b, __m512i c, __m512i d)
+{
+    __m512i ab = _mm512_max_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    __m512i cd = _mm512_max_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    __m512i all = _mm512_max_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    all = _mm512_max_epi32(all, _mm512_shuffle_i32x4(all, all, 0x4e));
+    return _mm512_max_epi32(all, _mm512_shuffle_i32x4(all, all, 0xb1));
+}
+
+ALWAYS_INLINE __m512i sum_of_each(__m512i a, __m512i b)
+{
+    __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    ab = _mm512_add_epi32(ab, _mm512_shuffle_epi32(ab, 0x4e));
+    ab = _mm512_add_epi32(ab, _mm512_shuffle_i32x4(ab, ab, 0x4e));
+    return _mm512_add_epi32(ab, _mm512_shuffle_i32x4(ab, ab, 0xb1));
+}
+
+/* T and e of both groups, in all lanes; those of an empty group are arbitrary. */
+typedef struct {
+    __m512i wholes[GROUPS];
+    __m512i exponents[GROUPS];
+} group_ranges;
+
+/* Step 3. */
+ALWAYS_INLINE group_ranges measure_row(__m512i largest, const __m512i scores[4], const page_tokens *tokens,
+                                       __mmask16 members[GROUPS][4])
+{
+    __m512i limit = _mm512_set1_epi32(SSLM_FAR), lowest = _mm512_set1_epi32(INT32_MIN);
+    __m512i nearest[GROUPS] = {lowest, lowest}, highest[GROUPS] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i t = _mm512_sub_epi32(largest, scores[i]);
+        members[NEAR][i] = _mm512_mask_cmplt_epu32_mask(tokens->seen[i], t, limit);
+        members[FAR][i] = _mm512_mask_cmpge_epu32_mask(tokens->seen[i], t, limit);
+#pragma GCC unroll 2
+        for (int g = 0; g < GROUPS; g++) {
+            nearest[g] = _mm512_mask_max_epi32(nearest[g], members[g][i], nearest[g], scores[i]);
+            highest[g] = _mm512_mask_max_epi32(highest[g], members[g][i], highest[g], tokens->exponents[i]);
+        }
+    }
+    __m512i all = largest_of_each(nearest[NEAR], nearest[FAR], highest[NEAR], highest[FAR]);
+    __m512i wholes = _mm512_srli_epi32(_mm512_sub_epi32(largest, all), 16);
+    return (group_ranges){.wholes = {_mm512_shuffle_epi32(wholes, 0x00), _mm512_shuffle_epi32(wholes, 0x55)},
+                          .exponents = {_mm512_shuffle_epi32(all, 0xaa), _mm512_shuffle_epi32(all, 0xff)}};
+}
+
+/* Steps 3 and 4: the weights, and the denominator. */
+ALWAYS_INLINE void weigh_row(sslm_row_head *head, const sslm_row_page *page, const page_tokens *tokens,
+                             fetch_cursor *next, row_weights *out)
+{
+    __m512i starts[4], steps[4], scores[4], sums[GROUPS] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    __mmask16 members[GROUPS][4];
+    __m512i largest = _mm512_set1_epi32(head->largest), one = _mm512_set1_epi32(1), three = _mm512_set1_epi32(3);
+    const int32_t *from = head->scores + page->score_start;
+    load_nodes(page->nodes, starts, steps);
+    take_turns(_mm512_loadu_si512(from), _mm512_loadu_si512(from + 16), scores);
+    take_turns(_mm512_loadu_si512(from + 32), _mm512_loadu_si512(from + 48), scores + 2);
+    group_ranges ranges = measure_row(largest, scores, tokens, members);
+    out->pairs[NEAR] = out->pairs[FAR] = 0;
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half++) {
+        __m512i n[2];
+#pragma GCC unroll 2
+        for (int turn = 0; turn < 2; turn++) {
+            int i = 2 * half + turn;
+            __m512i t = _mm512_sub_epi32(largest, scores[i]), power = fraction_power(starts, steps, t);
+            __m512i whole = _mm512_mask_mov_epi32(ranges.wholes[FAR], members[NEAR][i], ranges.wholes[NEAR]);
+            __m512i exponent = _mm512_mask_mov_epi32(ranges.exponents[FAR], members[NEAR][i], ranges.exponents[NEAR]);
+            /* A power is cut by four bits and its whole powers of two; the last bit goes after rounding. */
+            __m512i down = _mm512_add_epi32(_mm512_sub_epi32(_mm512_srli_epi32(t, 16), whole), three);
+            __m512i p = _mm512_srli_epi32(_mm512_add_epi32(_mm512_srlv_epi32(power, down), one), 1);
+            sums[NEAR] = _mm512_mask_add_epi32(sums[NEAR], members[NEAR][i], sums[NEAR], p);
+            sums[FAR] = _mm512_mask_add_epi32(sums[FAR], members[FAR][i], sums[FAR], p);
+            down = _mm512_add_epi32(down, _mm512_sub_epi32(exponent, tokens->exponents[i]));
+            fetch_lines(next, 2);
+            n[turn] = _mm512_srli_epi32(_mm512_add_epi32(_mm512_srlv_epi32(power, down), one), 1);
+        }
+        keep_weights(n, members[NEAR] + 2 * half, NEAR, half, out);
+        keep_weights(n, members[FAR] + 2 * half, FAR, half, out);
+    }
+    uint64_t both = (uint64_t)_mm_cvtsi128_si64(_mm512_castsi512_si128(sum_of_each(sums[NEAR], sums[FAR])));
+    for (int g = 0; g < GROUPS; g++, both >>= 32) {
+        int32_t whole = _mm_cvtsi128_si32(_mm512_castsi512_si128(ranges.wholes[g]));
+        int32_t exponent = _mm_cvtsi128_si32(_mm512_castsi512_si128(ranges.exponents[g]));
+        head->denominator += rshift_round((int64_t)(uint32_t)both << 7, whole);
+        out->shifts[g] = whole + page->value_exponent - exponent;
     }
 }
 
-/* Steps 3 and 4 for the members of a group: write the weights, add to the denominator, return the last shift. */
-ALWAYS_INLINE int32_t weigh_members(sslm_row_head *head, const sslm_row_page *page, const page_keys *keys,
-                                    const __mmask16 members[4], pair_weights *out)
+/* Step 5 for 64 dims: the sums of a group's weighed values, in halves. */
+typedef struct {
+    __m512i high[4];
+    __m512i low[4];
+} value_sums;
+
+ALWAYS_INLINE void sum_values(const row_weights *weights, int group, const int16_t *values, int32_t head_dim,
+                              int32_t first_dim, fetch_cursor *next, value_sums *sums)
 {
-    __m512i nearest = _mm512_set1_epi32(-1), highest = _mm512_setzero_si512(), sums = highest;
-    __m512i one = _mm512_set1_epi32(1), part = _mm512_set1_epi32(0x3ff);
+    const int32_t *high_weights = weights->high[group], *low_weights = weights->low[group];
+    /* Sums of one half of 64 weights times codes fit 32 bits: 1024 · 32639 · 64 < 2^31. */
+    __m512i high[4], low[4];
+    __mmask16 masks[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        nearest = _mm512_mask_min_epu32(nearest, members[i], nearest, keys->distances[i]);
-        highest = _mm512_mask_max_epu32(highest, members[i], highest, keys->exponents[i]);
+        int32_t rest = head_dim - first_dim - 16 * i;
+        masks[i] = rest >= 16 ? 0xffff : rest <= 0 ? 0 : (__mmask16)((1u << rest) - 1);
+        high[i] = low[i] = _mm512_setzero_si512();
     }
-    int32_t whole = (int32_t)((uint32_t)_mm512_reduce_min_epu32(nearest) >> 16);
-    int32_t exponent = (int32_t)_mm512_reduce_max_epu32(highest);
-    uint64_t tokens = 0;
+    for (uint32_t left = weights->pairs[group]; left != 0; left &= left - 1) {
+        size_t pair = (size_t)__builtin_ctz(left);
+        const int16_t *v = values + 2 * (pair * (size_t)head_dim + (size_t)first_dim);
+        __m512i h = _mm512_set1_epi32(high_weights[pair]), l = _mm512_set1_epi32(low_weights[pair]);
+        fetch_lines(next, 1);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            __m512i codes = _mm512_maskz_loadu_epi32(masks[i], v + 32 * i);
+            ADD_PAIRS(high[i], h, codes);
+            ADD_PAIRS(low[i], l, codes);
+        }
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        __m512i down = _mm512_sub_epi32(_mm512_srli_epi32(keys->distances[i], 16), _mm512_set1_epi32(whole - 3));
-        __m512i p = _mm512_srli_epi32(_mm512_add_epi32(_mm512_srlv_epi32(keys->powers[i], down), one), 1);
-        sums = _mm512_mask_add_epi32(sums, members[i], sums, p);
-        down = _mm512_add_epi32(down, _mm512_sub_epi32(_mm512_set1_epi32(exponent), keys->exponents[i]));
-        __m512i n = _mm512_add_epi32(_mm512_srlv_epi32(keys->powers[i], down), one);
-        n = _mm512_maskz_srli_epi32(members[i], n, 1);
-        __m512i high = _mm512_srli_epi32(n, 10), low = _mm512_and_si512(n, part);
-        _mm512_storeu_si512(out->high + 16 * i, _mm512_or_si512(high, _mm512_srli_epi64(high, 16)));
-        _mm512_storeu_si512(out->low + 16 * i, _mm512_or_si512(low, _mm512_srli_epi64(low, 16)));
-        tokens |= (uint64_t)_mm512_test_epi32_mask(n, n) << 16 * i;
+        sums->high[i] = high[i];
+        sums->low[i] = low[i];
     }
-    list_pairs(tokens, out);
-    head->denominator += rshift_round((int64_t)(uint32_t)_mm512_reduce_add_epi32(sums) << 7, whole);
-    return whole + page->value_exponent - exponent;
 }
 
-/* Step 5: add the weighed values, cut by a shift. */
-static void add_values(sslm_row_head *head, const sslm_row_page *page, const pair_weights *weights, int32_t shift,
-                       fetch_cursor *fetch)
+/* 2^17 · high + 2^7 · low of the even lanes. */
+ALWAYS_INLINE __m512i join_halves(__m512i high, __m512i low)
+{
+    return _mm512_add_epi64(_mm512_mul_epi32(high, _mm512_set1_epi64(1 << 17)),
+                            _mm512_mul_epi32(low, _mm512_set1_epi64(1 << 7)));
+}
+
+/* Cut the sums of 64 dims and add them. Of every 16 numerators the even ones come first. */
+ALWAYS_INLINE void add_numerators_row(const value_sums *sums, int32_t shift, int64_t *numerators)
 {
     /* A cut by 54 leaves nothing, as longer ones. */
     shift = shift < 54 ? shift : 54;
     __m512i cut = _mm512_set1_epi64(shift), middle = _mm512_set1_epi64((INT64_C(1) << shift) >> 1);
-    for (int32_t d = 0; d < page->head_dim; d += 64) {
-        /* Sums of one half of 64 weights times codes fit 32 bits: 1024 · 32639 · 64 < 2^31. */
-        __m512i high[4], low[4];
-        __mmask16 masks[4];
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            int32_t rest = page->head_dim - d - 16 * i;
-            masks[i] = rest >= 16 ? 0xffff : rest <= 0 ? 0 : (__mmask16)((1u << rest) - 1);
-            high[i] = low[i] = _mm512_setzero_si512();
-        }
-        for (int32_t index = 0; index < weights->count; index++) {
-            size_t token = (size_t)weights->tokens[index];
-            fetch_lines(fetch, 1);
-            const int16_t *v = page->codes + token * (size_t)page->head_dim + 2 * (size_t)d;
-            __m512i h = _mm512_set1_epi32((int32_t)weights->high[token]);
-            __m512i l = _mm512_set1_epi32((int32_t)weights->low[token]);
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) {
-                __m512i codes = _mm512_maskz_loadu_epi32(masks[i], v + 32 * i);
-                ADD_PAIRS(high[i], h, codes);
-                ADD_PAIRS(low[i], l, codes);
-            }
-        }
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            _Alignas(64) int64_t sums[16];
-            store_planes(high[i], low[i], 10, 0xffff, sums);
-            for (int half = 0; half < 2; half++) {
-                __mmask8 mask = (__mmask8)(masks[i] >> 8 * half);
-                int64_t *to = head->numerators + d + 16 * i + 8 * half;
-                __m512i sum = _mm512_slli_epi64(_mm512_load_si512(sums + 8 * half), 7);
-                sum = _mm512_srav_epi64(_mm512_add_epi64(sum, middle), cut);
-                _mm512_mask_storeu_epi64(to, mask, _mm512_add_epi64(_mm512_maskz_loadu_epi64(mask, to), sum));
-            }
+    for (int i = 0; i < 4; i++) {
+        __m512i parts[2] = {join_halves(sums->high[i], sums->low[i]),
+                            join_halves(_mm512_srli_epi64(sums->high[i], 32), _mm512_srli_epi64(sums->low[i], 32))};
+#pragma GCC unroll 2
+        for (int odd = 0; odd < 2; odd++) {
+            int64_t *to = numerators + 16 * i + 8 * odd;
+            __m512i part = _mm512_srav_epi64(_mm512_add_epi64(parts[odd], middle), cut);
+            _mm512_store_si512(to, _mm512_add_epi64(_mm512_load_si512(to), part));
         }
     }
 }
 
-void TIERED(sslm_attend_row)(sslm_row_head *head, const sslm_row_page *page)
+void TIERED(sslm_attend_row)(sslm_row_heads *row, const sslm_row_page *page)
 {
-    page_keys keys;
-    __mmask16 near[4], far[4];
-    __m512i starts[4], steps[4], largest = _mm512_set1_epi32(head->largest), limit = _mm512_set1_epi32(SSLM_FAR);
-    uint32_t any_near = 0, any_far = 0;
-    load_nodes(page->nodes, starts, steps);
-    fetch_cursor fetch = start_fetch(page);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        const int32_t *scores = head->scores + page->score_start + 16 * i;
-        const void *exponents = page->exponents + 16 * i;
-        __mmask16 seen = seen_tokens(page, 16 * i);
-        fetch_lines(&fetch, 3);
-        keys.distances[i] = _mm512_sub_epi32(largest, _mm512_loadu_si512(scores));
-        keys.exponents[i] = _mm512_cvtepu8_epi32(_mm_loadu_si128(exponents));
-        keys.powers[i] = fraction_power(starts, steps, keys.distances[i]);
-        near[i] = _mm512_mask_cmplt_epu32_mask(seen, keys.distances[i], limit);
-        far[i] = (__mmask16)(seen & ~near[i]);
-        any_near |= near[i];
-        any_far |= far[i];
+    page_tokens tokens = tokens_of(page);
+    row_weights weights[SSLM_ROW_HEADS_MAX];
+    fetch_cursor next = start_fetch(page);
+    const char *end = next.far + 128 * (size_t)page->head_dim;
+    for (int32_t i = 0; i < row->head_count; i++) weigh_row(&row->heads[i], page, &tokens, &next, &weights[i]);
+    for (int32_t i = 0; i < row->head_count; i++) {
+        for (int32_t d = 0; d < page->head_dim; d += 64) {
+            for (int group = 0; group < GROUPS; group++) {
+                if (weights[i].pairs[group] == 0) continue;
+                value_sums sums;
+                sum_values(&weights[i], group, page->codes, page->head_dim, d, &next, &sums);
+                add_numerators_row(&sums, weights[i].shifts[group], row->heads[i].numerators + d);
+            }
+        }
     }
-    pair_weights near_weights, far_weights;
-    int32_t near_shift = 0, far_shift = 0;
-    if (any_near != 0) near_shift = weigh_members(head, page, &keys, near, &near_weights);
-    if (any_far != 0) far_shift = weigh_members(head, page, &keys, far, &far_weights);
-    if (any_near != 0) add_values(head, page, &near_weights, near_shift, &fetch);
-    if (any_far != 0) add_values(head, page, &far_weights, far_shift, &fetch);
-    fetch_lines(&fetch, page->next_lines);
+    fetch_rest(&next, end);
+}
+
+uint64_t TIERED(sslm_divide_row)(const sslm_row_head *head, int32_t head_dim, int32_t value_exponent, int32_t *out)
+{
+    divisor by = divisor_of(head->denominator);
+    __m512i down = _mm512_set1_epi64(by.down), middle = _mm512_set1_epi64((INT64_C(1) << by.down) >> 1);
+    __m512i reciprocal = _mm512_set1_epi64(by.reciprocal), right = _mm512_set1_epi64(17 - value_exponent);
+    lane_divisors same = {{down, down}, {middle, middle}, {reciprocal, reciprocal}, {right, right}};
+    __m512i clamped = _mm512_setzero_si512();
+    for (int32_t d = 0; d < head_dim; d += 16) {
+        int32_t rest = head_dim - d;
+        __m512i even = divide_half(&same, 0, head->numerators + d, &clamped);
+        __m512i odd = divide_half(&same, 1, head->numerators + d, &clamped);
+        __mmask16 mask = rest < 16 ? (__mmask16)((1u << rest) - 1) : 0xffff;
+        _mm512_mask_storeu_epi32(out + d, mask, _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32)));
+    }
+    return (uint64_t)_mm512_reduce_add_epi64(clamped);
 }
 
 #endif

@@ -50,7 +50,18 @@ static __attribute__((noinline)) void shift_scores(const int64_t *restrict sums,
     for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) scores[i] = (int32_t)(((sums[i] >> own[i]) + 1) >> 1);
 }
 
-void TIERED(sslm_score_row)(sslm_row_head *head, const sslm_row_page *page)
+/* Queries are read as they are. */
+void TIERED(sslm_start_scores)(sslm_row_heads *row, int32_t head_dim)
+{
+    (void)row;
+    (void)head_dim;
+}
+
+void TIERED(sslm_end_scores)(void)
+{
+}
+
+static void score_head_row(sslm_row_head *head, const sslm_row_page *page)
 {
     int64_t sums[SSLM_PAGE_TOKENS] = {0};
     int32_t *scores = head->scores + page->score_start;
@@ -58,6 +69,11 @@ void TIERED(sslm_score_row)(sslm_row_head *head, const sslm_row_page *page)
     shift_scores(sums, page->exponents, head->score_shift + head->sum_shift, scores);
     for (int32_t token = page->first; token < page->last; token++)
         head->largest = scores[token] > head->largest ? scores[token] : head->largest;
+}
+
+void TIERED(sslm_score_row)(sslm_row_heads *row, const sslm_row_page *page)
+{
+    for (int32_t i = 0; i < row->head_count; i++) score_head_row(&row->heads[i], page);
 }
 
 /* The distances of a page's tokens, and which of them are in a group. */
@@ -108,7 +124,7 @@ static void add_row_group(sslm_row_head *head, const sslm_row_page *page, const 
     for (int32_t d = 0; d < page->head_dim; d++) head->numerators[d] += (sums[d] * 128 + half) >> shift;
 }
 
-void TIERED(sslm_attend_row)(sslm_row_head *head, const sslm_row_page *page)
+static void attend_head_row(sslm_row_head *head, const sslm_row_page *page)
 {
     const int32_t *scores = head->scores + page->score_start;
     key_group near, far;
@@ -121,6 +137,19 @@ void TIERED(sslm_attend_row)(sslm_row_head *head, const sslm_row_page *page)
     }
     add_row_group(head, page, &near);
     add_row_group(head, page, &far);
+}
+
+void TIERED(sslm_attend_row)(sslm_row_heads *row, const sslm_row_page *page)
+{
+    for (int32_t i = 0; i < row->head_count; i++) attend_head_row(&row->heads[i], page);
+}
+
+uint64_t TIERED(sslm_divide_row)(const sslm_row_head *head, int32_t head_dim, int32_t value_exponent, int32_t *out)
+{
+    divisor by = divisor_of(head->denominator);
+    uint64_t saturated = 0;
+    for (int32_t d = 0; d < head_dim; d++) saturated += divide_by(by, head->numerators[d], value_exponent, &out[d]);
+    return saturated;
 }
 
 #endif

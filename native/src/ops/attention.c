@@ -2,8 +2,9 @@
 #include "attention.h"
 #include "ops.h"
 
-/* How far ahead pages are asked for: with one page the fetches wait for memory more often than with two. */
-#define FETCH_PAGES 2
+/* How far ahead pages are asked for, to be near and to be nearer: one distance alone keeps too few lines under way. */
+#define FAR_PAGES 2
+#define NEAR_PAGES 1
 
 /* A row, and the query heads of one key/value head that attend together from it. */
 typedef struct {
@@ -11,8 +12,7 @@ typedef struct {
     int32_t first_key;           /* visible positions */
     int32_t last_key;            /* included */
     int32_t value_exponent;      /* E */
-    int32_t head_count;
-    sslm_row_head *heads;
+    sslm_row_heads *row;
 } row_place;
 
 static int32_t first_page(const row_place *at)
@@ -25,16 +25,23 @@ static int32_t last_page(const row_place *at)
     return at->last_key / SSLM_PAGE_TOKENS;
 }
 
-/* The codes that are read FETCH_PAGES after a page of a state: after the last page of keys come the values. */
-static const char *codes_ahead(const row_place *at, int32_t state, int32_t page)
+/* The codes that are read some pages after a page of a state: after the last page of keys come the values, and after
+ * these the next head's keys. */
+static const int16_t *codes_ahead(const row_place *at, int32_t state, int32_t page, int32_t ahead)
 {
-    int32_t values = at->keys.job->op->values, last = last_page(at);
-    page += FETCH_PAGES;
-    if (page > last && state != values) {
-        page -= last + 1 - first_page(at);
-        state = values;
+    const sslm_op *op = at->keys.job->op;
+    int32_t last = last_page(at), count = last + 1 - first_page(at);
+    sslm_head_place place = at->keys;
+    page += ahead;
+    if (page > last && state == op->values) {
+        page -= count;
+        state = op->state;
+        if (place.kv_head + 1 < (size_t)place.job->program->states[state].head_count) place.kv_head++;
+    } else if (page > last) {
+        page -= count;
+        state = op->values;
     }
-    return (const char *)page_codes(&at->keys, state, page < last ? page : last);
+    return page_codes(&place, state, page < last ? page : last);
 }
 
 static sslm_row_page page_of(const row_place *at, int32_t state, int32_t page)
@@ -43,8 +50,8 @@ static sslm_row_page page_of(const row_place *at, int32_t state, int32_t page)
     sslm_row_page found = {
         .codes = page_codes(&at->keys, state, page),
         .exponents = page_exponents(&at->keys, state, page),
-        .next = codes_ahead(at, state, page),
-        .next_lines = (2 * at->keys.head_dim + at->head_count - 1) / at->head_count,
+        .near = codes_ahead(at, state, page, NEAR_PAGES),
+        .far = codes_ahead(at, state, page, FAR_PAGES),
         .score_start = (page - first_page(at)) * SSLM_PAGE_TOKENS,
         .head_dim = at->keys.head_dim,
         .value_exponent = at->value_exponent,
@@ -62,11 +69,10 @@ static void start_head(const row_place *at, sslm_row_head *head, const int32_t *
     head->score_shift = shifts.scores;
     head->largest = INT32_MIN;
     head->denominator = 0;
-    memset(head->numerators, 0, (size_t)head_dim * sizeof head->numerators[0]);
+    memset(head->numerators, 0, sizeof head->numerators);
 }
 
-/* sslm_score_row for any scores and shifts: only models that were made for it come here. */
-static void score_row_any(sslm_row_head *head, const sslm_row_page *page)
+static void score_head_any(sslm_row_head *head, const sslm_row_page *page)
 {
     int32_t shift = head->score_shift + head->sum_shift + 1;
     for (int32_t token = page->first; token < page->last; token++) {
@@ -77,70 +83,75 @@ static void score_row_any(sslm_row_head *head, const sslm_row_page *page)
     }
 }
 
+/* sslm_score_row for any scores and shifts: only models that were made for it come here. */
+static void score_row_any(sslm_row_heads *row, const sslm_row_page *page)
+{
+    for (int32_t i = 0; i < row->head_count; i++) score_head_any(&row->heads[i], page);
+}
+
+/* Whether sslm_score_row may be asked for the scores of keys up to an exponent. */
+static int can_shift(const sslm_row_heads *row, int32_t key_exponent)
+{
+    int can = 1;
+    for (int32_t i = 0; i < row->head_count; i++) can &= row->heads[i].score_shift >= key_exponent;
+    return can;
+}
+
 /* Steps 1 and 2, and E. */
 static void score_pages(row_place *at)
 {
     const sslm_op *op = at->keys.job->op;
     at->value_exponent = 0;
+    TIERED(sslm_start_scores)(at->row, at->keys.head_dim);
     for (int32_t page = first_page(at); page <= last_page(at); page++) {
         sslm_row_page keys = page_of(at, op->state, page);
-        int32_t ahead = page + FETCH_PAGES < last_page(at) ? page + FETCH_PAGES : last_page(at);
+        int32_t ahead = page + FAR_PAGES < last_page(at) ? page + FAR_PAGES : last_page(at);
         __builtin_prefetch(page_exponents(&at->keys, op->state, ahead));
         __builtin_prefetch(page_exponents(&at->keys, op->values, ahead));
         int32_t key_exponent = largest_exponent(keys.exponents, keys.first, keys.last);
         const uint8_t *exponents = page_exponents(&at->keys, op->values, page);
         int32_t value_exponent = largest_exponent(exponents, keys.first, keys.last);
         at->value_exponent = value_exponent > at->value_exponent ? value_exponent : at->value_exponent;
-        for (int32_t i = 0; i < at->head_count; i++, keys.next += 64 * (size_t)keys.next_lines) {
-            if (at->heads[i].score_shift >= key_exponent) TIERED(sslm_score_row)(&at->heads[i], &keys);
-            else score_row_any(&at->heads[i], &keys);
-        }
+        if (can_shift(at->row, key_exponent)) TIERED(sslm_score_row)(at->row, &keys);
+        else score_row_any(at->row, &keys);
     }
+    TIERED(sslm_end_scores)();
 }
 
 static void attend_pages(const row_place *at)
 {
     for (int32_t page = first_page(at); page <= last_page(at); page++) {
         sslm_row_page values = page_of(at, at->keys.job->op->values, page);
-        for (int32_t i = 0; i < at->head_count; i++, values.next += 64 * (size_t)values.next_lines)
-            TIERED(sslm_attend_row)(&at->heads[i], &values);
+        TIERED(sslm_attend_row)(at->row, &values);
     }
-}
-
-/* Returns how many outputs had to be clamped. */
-static uint64_t divide(const row_place *at, const sslm_row_head *head, int32_t *out)
-{
-    divisor by = divisor_of(head->denominator);
-    uint64_t saturated = 0;
-    for (int32_t d = 0; d < at->keys.head_dim; d++)
-        saturated += divide_by(by, head->numerators[d], at->value_exponent, &out[d]);
-    return saturated;
 }
 
 static void attend_row(const sslm_job *job, size_t kv_head, int32_t row, sslm_thread *thread)
 {
     const sslm_state *keys = &job->program->states[job->op->state];
-    sslm_row_head heads[SSLM_ROW_HEADS_MAX];
+    sslm_row_heads together;
     row_place at = {
         .keys = {.job = job, .span = job->rows[row].span, .kv_head = kv_head, .head_dim = keys->head_dim},
         .first_key = first_key(job, row),
         .last_key = job->rows[row].position,
-        .heads = heads,
+        .row = &together,
     };
+    together.packed = thread->tile->packed;
     int32_t group = job->op->heads.head_count / keys->head_count, first_head = (int32_t)kv_head * group;
     size_t scores = (size_t)(last_page(&at) - first_page(&at) + 1) * SSLM_PAGE_TOKENS;
-    for (int32_t done = 0; done < group; done += at.head_count) {
-        at.head_count = group - done < SSLM_ROW_HEADS_MAX ? group - done : SSLM_ROW_HEADS_MAX;
+    for (int32_t done = 0; done < group; done += together.head_count) {
+        together.head_count = group - done < SSLM_ROW_HEADS_MAX ? group - done : SSLM_ROW_HEADS_MAX;
         size_t start = (size_t)(first_head + done) * (size_t)keys->head_dim;
-        for (int32_t i = 0; i < at.head_count; i++) {
-            heads[i].scores = thread->scores + (size_t)i * scores;
-            start_head(&at, &heads[i], int32_row(&job->source, row) + start + i * keys->head_dim);
+        for (int32_t i = 0; i < together.head_count; i++) {
+            together.heads[i].scores = thread->scores + (size_t)i * scores;
+            start_head(&at, &together.heads[i], int32_row(&job->source, row) + start + i * keys->head_dim);
         }
         score_pages(&at);
         attend_pages(&at);
-        for (int32_t i = 0; i < at.head_count; i++)
+        for (int32_t i = 0; i < together.head_count; i++)
             site_counts(job, thread)[row] +=
-                divide(&at, &heads[i], int32_row(&job->out, row) + start + i * keys->head_dim);
+                TIERED(sslm_divide_row)(&together.heads[i], keys->head_dim, at.value_exponent,
+                                        int32_row(&job->out, row) + start + i * keys->head_dim);
     }
 }
 

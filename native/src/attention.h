@@ -163,8 +163,8 @@ void TIERED(sslm_pack_queries)(const sslm_tile *tile, sslm_tile_head *head);
  * head->largest where visible ones are larger. Every key's head->score_shifts[lane] - exponent has to be 0 or more. */
 void TIERED(sslm_score_page)(sslm_tile *tile, const sslm_tile_page *page);
 
-/* Add what a page of values has to the sums of every head. */
-void TIERED(sslm_attend_page)(sslm_tile *tile, const sslm_tile_page *page);
+/* Add what some pages of values have, at most tile_pages(tile->head_dim), to the sums of every head. */
+void TIERED(sslm_attend_pages)(sslm_tile *tile, const sslm_tile_page *pages, int32_t page_count);
 
 /* Divide the sums of a head: write its rows, stride elements apart, and add to saturated[row]. */
 void TIERED(sslm_divide_tile)(const sslm_tile *tile, const sslm_tile_head *head, int32_t *out, size_t stride,

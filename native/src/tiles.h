@@ -10,6 +10,12 @@
 /* Query heads that may share what is done for a page once. */
 #define SSLM_TILE_HEADS_MAX 4
 
+/* Pages of values that are handed over together, as far as they fit SSLM_TILE_CODES. */
+#define SSLM_TILE_PAGES_MAX 4
+
+/* Codes that a tile has room for: of a page with the most dims, of more of them with fewer. */
+#define SSLM_TILE_CODES (SSLM_TILE_PAGES_MAX * SSLM_PAGE_TOKENS * 128)
+
 /* One query head. */
 typedef struct {
     _Alignas(SSLM_ALIGNMENT) int32_t sum_shifts[SSLM_LANES];   /* sums fit 32 bits when cut by this, 0 … 7 */
@@ -37,7 +43,8 @@ struct sslm_tile {
     int32_t value_exponents[SSLM_LANES];   /* E: the largest of all visible values */
     sslm_tile_head heads[SSLM_TILE_HEADS_MAX];
     sslm_tile_group near, far;          /* of the page at hand */
-    int8_t packed[2 * SSLM_PAGE_TOKENS * SSLM_HEAD_DIM_MAX];   /* its codes as a tier likes them */
+    int8_t packed[2 * SSLM_TILE_CODES]; /* codes of pages as a tier likes them */
+    int8_t weights[SSLM_TILE_PAGES_MAX][5 * SSLM_PAGE_TOKENS * SSLM_LANES];   /* weights of theirs, too */
     const int32_t *nodes;               /* of pow2neg */
     int32_t row_count;                  /* lanes from there on repeat the last row's places, with zero queries */
     int32_t head_count;
@@ -48,6 +55,7 @@ struct sslm_tile {
 typedef struct {
     const int16_t *codes;
     const int16_t *next;                /* codes that are read next */
+    size_t next_step;                   /* bytes of these for each token and head, in lines of 64 */
     _Alignas(SSLM_ALIGNMENT) int32_t exponents[SSLM_PAGE_TOKENS];   /* any number where there is no token */
     int32_t first_position;
     int32_t score_start;                /* index of the page's first score */

@@ -4,6 +4,7 @@
  * sums. A tile of keys has 16 tokens, one of values 16 dims; the other operand has the 16 lanes.
  */
 #include "amx_tiles.h"
+#include "amx_weights.h"
 #include "attention_512.h"
 
 /* Loads of tiles do not tell the compiler what they read. */
@@ -59,7 +60,7 @@ static void pack_keys(sslm_tile *tile, const sslm_tile_page *page)
 }
 
 typedef struct {
-    _Alignas(64) int32_t sums[4][SIDE][SSLM_LANES];
+    _Alignas(64) int32_t sums[3][SIDE][SSLM_LANES];
 } sum_planes;
 
 /* Sums of 16 tokens from `token` on: of high bytes, of high with low ones, of low ones. */
@@ -88,16 +89,14 @@ ALWAYS_INLINE void dot_tokens(const sslm_tile *tile, const sslm_tile_head *head,
 static void finish_tokens(const sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page, int32_t token,
                           const sum_planes *planes)
 {
-    __m512i right = _mm512_load_si512(head->sum_shifts), left = _mm512_sub_epi32(_mm512_set1_epi32(8), right);
-    __m512i far_left = _mm512_add_epi32(left, _mm512_set1_epi32(8)), largest = _mm512_load_si512(head->largest);
+    score_lanes lanes = start_scores(tile, head, page);
 #pragma GCC unroll 4
     for (int i = 0; i < SIDE; i++) {
-        __m512i cut = _mm512_sllv_epi32(_mm512_load_si512(planes->sums[0][i]), far_left);
-        cut = _mm512_add_epi32(cut, _mm512_sllv_epi32(_mm512_load_si512(planes->sums[1][i]), left));
-        cut = _mm512_add_epi32(cut, _mm512_srav_epi32(_mm512_load_si512(planes->sums[2][i]), right));
-        largest = finish_scores(tile, head, page, token + i, cut, largest);
+        __m512i high = _mm512_slli_epi32(_mm512_load_si512(planes->sums[0][i]), 8);
+        high = _mm512_add_epi32(high, _mm512_load_si512(planes->sums[1][i]));
+        finish_scores(tile, head, page, token + i, high, _mm512_load_si512(planes->sums[2][i]), &lanes);
     }
-    _mm512_store_si512(head->largest, largest);
+    _mm512_store_si512(head->largest, lanes.largest);
 }
 
 void sslm_score_page_amx(sslm_tile *tile, const sslm_tile_page *page)
@@ -122,9 +121,8 @@ void sslm_score_page_amx(sslm_tile *tile, const sslm_tile_page *page)
 
 /* For every 16 dims the high bytes of 64 tokens, and the low ones; zeros beyond the dims. Of four tokens the two in the
  * middle change places. */
-static void pack_values(sslm_tile *tile, const sslm_tile_page *page)
+static void pack_values(size_t head_dim, const sslm_tile_page *page, int8_t *packed)
 {
-    size_t head_dim = (size_t)tile->head_dim;
     for (size_t first = 0; first < head_dim; first += SIDE) {
         __mmask16 mask = head_dim - first < SIDE ? (__mmask16)((1u << (head_dim - first)) - 1) : 0xffff;
         __m512i high[SIDE], low[SIDE];
@@ -135,7 +133,7 @@ static void pack_values(sslm_tile *tile, const sslm_tile_page *page)
         }
         transpose(high);
         transpose(low);
-        int8_t *to = tile->packed + 2 * BLOCK * first;
+        int8_t *to = packed + 2 * BLOCK * first;
         for (int i = 0; i < SIDE; i++) {
             _mm512_store_si512(to + BLOCK * i, high[i]);
             _mm512_store_si512(to + BLOCK * (SIDE + i), low[i]);
@@ -143,105 +141,172 @@ static void pack_values(sslm_tile *tile, const sslm_tile_page *page)
     }
 }
 
-typedef int8_t packed_weights[3][SIDE][BLOCK];
+/* What one head's weights of some pages multiply. */
+typedef struct {
+    int32_t blocks;              /* of 16 dims */
+    int32_t page_count;
+    const int8_t *values;        /* [page][block][high, low] tiles */
+    weight_planes *weights;      /* [page] */
+    const int *has_top;          /* [page] */
+} weighed_pages;
 
-/* The three bytes of the weights of four tokens side by side, in the order of pack_values. */
-static void pack_weights(const sslm_tile_group *group, packed_weights packed)
+static const int8_t *values_of(const weighed_pages *of, int32_t page, int32_t block)
 {
-    __m512i low_half = _mm512_set1_epi32(0xffff), low_byte = _mm512_set1_epi16(0xff);
-    __m512i high_byte = _mm512_set1_epi16((short)0xff00);
-    for (int four = 0; four < SSLM_PAGE_TOKENS / 4; four++) {
-        __m512i n[4], lower[2], upper[2];
+    return of->values + 2 * TILE_BYTES * ((size_t)page * (size_t)of->blocks + (size_t)block);
+}
+
+typedef int32_t dim_sums[SIDE][SSLM_LANES];
+
+/* Add floor((L + 128) / 256) of some lowest bytes, for every dim. */
+static void round_lowest(const weighed_pages *of, int32_t page, int8_t lowest[SIDE][BLOCK], dim_sums *rounded)
+{
+    static const _Alignas(64) int32_t half[SSLM_LANES] = {128, 128, 128, 128, 128, 128, 128, 128,
+                                                          128, 128, 128, 128, 128, 128, 128, 128};
+    _Alignas(64) dim_sums sums[SSLM_HEAD_DIM_MAX / SIDE];
+    TILES_READ_MEMORY();
+    _tile_loadd(7, lowest, BLOCK);
+    for (int32_t block = 0; block < of->blocks; block++) {
+        _tile_loadd(0, half, 0);
+        _tile_loadd(5, values_of(of, page, block) + TILE_BYTES, BLOCK);
+        _tile_dpbsud(0, 5, 7);
+        _tile_stored(0, sums[block], BLOCK);
+    }
+    for (int32_t block = 0; block < of->blocks; block++) {
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) n[i] = _mm512_load_si512(group->weights[4 * four + i]);
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) {
-            lower[i] = _mm512_or_si512(_mm512_and_si512(n[2 * i], low_half), _mm512_slli_epi32(n[2 * i + 1], 16));
-            upper[i] = _mm512_or_si512(_mm512_srli_epi32(n[2 * i], 16), _mm512_andnot_si512(low_half, n[2 * i + 1]));
+        for (int i = 0; i < SIDE; i++) {
+            __m512i rest = _mm512_srai_epi32(_mm512_load_si512(sums[block][i]), 8);
+            _mm512_store_si512(rounded[block][i], _mm512_add_epi32(_mm512_load_si512(rounded[block][i]), rest));
         }
-        _mm512_store_si512(packed[0][four], _mm512_or_si512(_mm512_and_si512(lower[0], low_byte),
-                                                            _mm512_slli_epi16(lower[1], 8)));
-        _mm512_store_si512(packed[1][four], _mm512_or_si512(_mm512_srli_epi16(lower[0], 8),
-                                                            _mm512_and_si512(lower[1], high_byte)));
-        _mm512_store_si512(packed[2][four], _mm512_or_si512(upper[0], _mm512_slli_epi16(upper[1], 8)));
     }
 }
 
-/* Sums of 16 dims by powers of 256. */
-ALWAYS_INLINE void weigh_dims(const int8_t *values, packed_weights weights, sum_planes *planes)
+/* H of 16 dims and all pages, by powers of 256. */
+static void weigh_dims(const weighed_pages *of, int32_t block, dim_sums sums[WEIGHT_BYTES])
 {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    _tile_loadd(5, values + SIDE * BLOCK, BLOCK);
-    _tile_loadd(6, weights[0], BLOCK);
-    _tile_dpbsud(0, 5, 6);
-    _tile_loadd(4, values, BLOCK);
-    _tile_dpbsud(1, 4, 6);
-    _tile_loadd(7, weights[1], BLOCK);
-    _tile_dpbsud(2, 4, 7);
-    _tile_loadd(6, weights[2], BLOCK);
-    _tile_dpbsud(3, 4, 6);
-    _tile_dpbsud(1, 5, 7);
-    _tile_dpbsud(2, 5, 6);
-    _tile_stored(0, planes->sums[0], BLOCK);
-    _tile_stored(1, planes->sums[1], BLOCK);
-    _tile_stored(2, planes->sums[2], BLOCK);
-    _tile_stored(3, planes->sums[3], BLOCK);
+    _tile_zero(4);
+    for (int32_t page = 0; page < of->page_count; page++) {
+        const int8_t *values = values_of(of, page, block);
+        int8_t(*weights)[SIDE][BLOCK] = of->weights[page];
+        _tile_loadd(6, values, BLOCK);
+        _tile_loadd(7, weights[0], BLOCK);
+        _tile_dpbsud(0, 6, 7);
+        _tile_loadd(5, values + TILE_BYTES, BLOCK);
+        _tile_loadd(7, weights[1], BLOCK);
+        _tile_dpbsud(0, 5, 7);
+        _tile_dpbsud(1, 6, 7);
+        _tile_loadd(7, weights[2], BLOCK);
+        _tile_dpbsud(1, 5, 7);
+        _tile_dpbsud(2, 6, 7);
+        _tile_loadd(7, weights[3], BLOCK);
+        _tile_dpbsud(2, 5, 7);
+        _tile_dpbsud(3, 6, 7);
+        if (!of->has_top[page]) continue;
+        _tile_loadd(7, weights[4], BLOCK);
+        _tile_dpbsud(3, 5, 7);
+        _tile_dpbsud(4, 6, 7);
+    }
+    _tile_stored(0, sums[0], BLOCK);
+    _tile_stored(1, sums[1], BLOCK);
+    _tile_stored(2, sums[2], BLOCK);
+    _tile_stored(3, sums[3], BLOCK);
+    _tile_stored(4, sums[4], BLOCK);
 }
 
-ALWAYS_INLINE void add_dims(const group_cut *cut, const sum_planes *planes, int64_t numerators[SIDE][SSLM_LANES])
+/* Step 5 for 16 dims: add what is rounded and H. */
+static void add_dims(dim_sums sums[WEIGHT_BYTES], dim_sums rounded, int64_t numerators[SIDE][SSLM_LANES])
 {
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int i = 0; i < SIDE; i++) {
-        __m512i lower = _mm512_slli_epi32(_mm512_load_si512(planes->sums[1][i]), 8);
-        lower = _mm512_add_epi32(lower, _mm512_load_si512(planes->sums[0][i]));
-        __m512i upper = _mm512_slli_epi32(_mm512_load_si512(planes->sums[3][i]), 8);
-        upper = _mm512_add_epi32(upper, _mm512_load_si512(planes->sums[2][i]));
-        upper = _mm512_add_epi32(upper, _mm512_srai_epi32(lower, 16));
-        add_numerators(cut, upper, _mm512_slli_epi32(lower, 16), numerators[i]);
+        /* The 32 low bits may overflow, the others carry. */
+        __m512i upper = _mm512_add_epi32(_mm512_load_si512(rounded[i]), _mm512_load_si512(sums[0][i])), lower = upper;
+#pragma GCC unroll 4
+        for (int byte = 1; byte < WEIGHT_BYTES; byte++) {
+            __m512i sum = _mm512_load_si512(sums[byte][i]);
+            upper = _mm512_add_epi32(_mm512_srai_epi32(upper, 8), sum);
+            if (byte < 4) lower = _mm512_add_epi32(lower, _mm512_slli_epi32(sum, 8 * byte));
+        }
+        __m512i sum[2] = {_mm512_unpacklo_epi32(lower, upper), _mm512_unpackhi_epi32(lower, upper)};
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; half++) {
+            int64_t *to = numerators[i] + 8 * half;
+            _mm512_store_si512(to, _mm512_add_epi64(_mm512_load_si512(to), sum[half]));
+        }
     }
 }
 
-/* What the groups of a head that are not empty add. */
-typedef struct {
-    _Alignas(64) packed_weights weights[2];
-    group_cut cuts[2];
-    int32_t count;
-} head_weights;
-
-static void pack_groups(const sslm_tile *tile, head_weights *packed)
+/* All of a page for one lane, as for a single row. */
+static void attend_lane(const sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page, int32_t lane)
 {
-    const sslm_tile_group *groups[2] = {&tile->near, &tile->far};
-    packed->count = 0;
-    for (int i = 0; i < 2; i++) {
-        if (groups[i]->is_empty) continue;
-        pack_weights(groups[i], packed->weights[packed->count]);
-        packed->cuts[packed->count++] = cut_of(tile, groups[i]);
+    int32_t scores[SSLM_PAGE_TOKENS];
+    uint8_t exponents[SSLM_PAGE_TOKENS];
+    for (int32_t token = 0; token < SSLM_PAGE_TOKENS; token++) {
+        scores[token] = head->scores[page->score_start + token][lane];
+        exponents[token] = (uint8_t)page->exponents[token];
     }
-    TILES_READ_MEMORY();
+    sslm_row_page seen = {
+        .codes = page->codes,
+        .exponents = exponents,
+        .next = (const char *)page->codes,
+        .head_dim = tile->head_dim,
+        .value_exponent = tile->value_exponents[lane],
+        .nodes = tile->nodes,
+    };
+    clip_page(page->first_position / SSLM_PAGE_TOKENS, tile->first_keys[lane], tile->last_keys[lane], &seen.first,
+              &seen.last);
+    sslm_row_head row = {.largest = head->largest[lane], .scores = scores};
+    sslm_attend_row_amx(&row, &seen);
+    head->denominators[lane] += row.denominator;
+    int32_t place = numerator_place(lane);
+    for (int32_t d = 0; d < tile->head_dim; d++) head->numerators[d][place] += row.numerators[d];
 }
 
-void sslm_attend_page_amx(sslm_tile *tile, const sslm_tile_page *page)
+/* Weigh the keys of a page, and add what only a page by itself has to the sums. */
+static void weigh_page_of(const sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page,
+                          const power_lines *lines, const weighed_pages *of, int32_t index, int *has_top,
+                          dim_sums *rounded)
 {
-    head_weights packed;
-    sum_planes planes[2];
-    int32_t blocks = (tile->head_dim + SIDE - 1) / SIDE;
+    page_groups groups = weigh_page_raised(tile, head, page, lines, of->weights[index]);
+    *has_top = groups.has_top;
+    if (groups.has_near_rest) {
+        _Alignas(64) int8_t near[SIDE][BLOCK], far[SIDE][BLOCK];
+        part_lowest(head, page, &groups, of->weights[index], near, far);
+        round_lowest(of, index, near, rounded);
+        round_lowest(of, index, far, rounded);
+    } else {
+        round_lowest(of, index, of->weights[index][0], rounded);
+    }
+    for (int32_t lane = 0; lane < SSLM_LANES; lane++)
+        if (groups.is_odd >> lane & 1) attend_lane(tile, head, page, lane);
+}
+
+void sslm_attend_pages_amx(sslm_tile *tile, const sslm_tile_page *pages, int32_t page_count)
+{
+    _Alignas(64) dim_sums rounded[SSLM_HEAD_DIM_MAX / SIDE], sums[WEIGHT_BYTES];
+    int has_top[SSLM_TILE_PAGES_MAX];
+    power_lines lines = lines_of(tile->nodes);
+    weighed_pages of = {
+        .blocks = (tile->head_dim + SIDE - 1) / SIDE,
+        .page_count = page_count,
+        .values = tile->packed,
+        .weights = (weight_planes *)tile->weights,
+        .has_top = has_top,
+    };
     _tile_loadconfig(&shapes[SIDE - 1]);
-    pack_values(tile, page);
-    weigh_page(tile, &tile->heads[0], page);
+    for (int32_t i = 0; i < page_count; i++)
+        pack_values((size_t)tile->head_dim, &pages[i], tile->packed + 2 * TILE_BYTES * (size_t)(i * of.blocks));
     for (int32_t index = 0; index < tile->head_count; index++) {
-        pack_groups(tile, &packed);
-        weigh_dims(tile->packed, packed.weights[0], &planes[0]);
-        /* The next sums are on their way while these are read, and while the next head's keys are weighed. */
-        if (index + 1 < tile->head_count) weigh_page(tile, &tile->heads[index + 1], page);
-        for (int32_t turn = 0; turn < blocks * packed.count; turn++) {
-            int32_t next = turn + 1, block = turn % blocks;
-            if (next < blocks * packed.count)
-                weigh_dims(tile->packed + 2 * BLOCK * SIDE * (size_t)(next % blocks), packed.weights[next / blocks],
-                           &planes[next % 2]);
-            add_dims(&packed.cuts[turn / blocks], &planes[turn % 2], tile->heads[index].numerators + SIDE * block);
+        sslm_tile_head *head = &tile->heads[index];
+        memset(rounded, 0, sizeof(dim_sums) * (size_t)of.blocks);
+        for (int32_t i = 0; i < page_count; i++)
+            weigh_page_of(tile, head, &pages[i], &lines, &of, i, &has_top[i], rounded);
+        TILES_READ_MEMORY();
+        for (int32_t block = 0; block < of.blocks; block++) {
+            weigh_dims(&of, block, sums);
+            add_dims(sums, rounded[block], head->numerators + SIDE * block);
         }
     }
     _tile_release();

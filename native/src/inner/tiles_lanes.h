@@ -201,12 +201,14 @@ static void add_group(const sslm_tile *tile, sslm_tile_head *head, const sslm_ti
     }
 }
 
-void TIERED(sslm_attend_page)(sslm_tile *tile, const sslm_tile_page *page)
+void TIERED(sslm_attend_pages)(sslm_tile *tile, const sslm_tile_page *pages, int32_t page_count)
 {
-    for (int32_t i = 0; i < tile->head_count; i++) {
-        weigh_page(tile, &tile->heads[i], page);
-        add_group(tile, &tile->heads[i], page, &tile->near);
-        add_group(tile, &tile->heads[i], page, &tile->far);
+    for (int32_t i = 0; i < page_count * tile->head_count; i++) {
+        sslm_tile_head *head = &tile->heads[i % tile->head_count];
+        const sslm_tile_page *page = &pages[i / tile->head_count];
+        weigh_page(tile, head, page);
+        add_group(tile, head, page, &tile->near);
+        add_group(tile, head, page, &tile->far);
     }
 }
 

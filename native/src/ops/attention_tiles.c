@@ -27,6 +27,7 @@ static sslm_tile_page page_of(const tile_place *at, int32_t state, int32_t page)
     sslm_tile_page found = {
         .codes = page_codes(&at->keys, state, page),
         .next = page_codes(&at->keys, is_last ? at->keys.job->op->values : state, is_last ? at->first_page : page + 1),
+        .next_step = (size_t)(2 * tile->head_dim + 64 * tile->head_count - 1) / (size_t)(64 * tile->head_count) * 64,
         .first_position = page * SSLM_PAGE_TOKENS,
         .score_start = (page - at->first_page) * SSLM_PAGE_TOKENS,
     };
@@ -110,6 +111,14 @@ static void score_page_any(const sslm_tile *tile, sslm_tile_head *head, const ss
     }
 }
 
+/* Pages of values that there is room for. */
+static int32_t pages_together(const sslm_tile *tile)
+{
+    int32_t dims = (tile->head_dim + SSLM_LANES - 1) / SSLM_LANES * SSLM_LANES;
+    int32_t count = SSLM_TILE_CODES / (SSLM_PAGE_TOKENS * dims);
+    return count < SSLM_TILE_PAGES_MAX ? count : SSLM_TILE_PAGES_MAX;
+}
+
 static void attend_heads(const tile_place *at)
 {
     sslm_tile *tile = at->tile;
@@ -122,9 +131,12 @@ static void attend_heads(const tile_place *at)
             for (int32_t i = 0; i < tile->head_count; i++) score_page_any(tile, &tile->heads[i], &keys);
         }
     }
-    for (int32_t page = at->first_page; page <= at->last_page; page++) {
-        sslm_tile_page values = page_of(at, op->values, page);
-        TIERED(sslm_attend_page)(tile, &values);
+    sslm_tile_page values[SSLM_TILE_PAGES_MAX];
+    int32_t together = pages_together(tile);
+    for (int32_t page = at->first_page, count; page <= at->last_page; page += count) {
+        count = at->last_page + 1 - page < together ? at->last_page + 1 - page : together;
+        for (int32_t i = 0; i < count; i++) values[i] = page_of(at, op->values, page + i);
+        TIERED(sslm_attend_pages)(tile, values, count);
     }
 }
 

@@ -117,6 +117,20 @@ static inline uint64_t divide_by(divisor by, int64_t numerator, int32_t value_ex
     return kept != value;
 }
 
+/* Pages of either state that there is room for when they are packed. */
+static inline int32_t packed_page_count(int32_t head_dim)
+{
+    int32_t count = SSLM_PACKED_SIZE_BYTES / (2 * SSLM_PAGE_TOKENS * (int32_t)padded_width(head_dim));
+    return count < SSLM_PACKED_PAGES_MAX ? count : SSLM_PACKED_PAGES_MAX;
+}
+
+/* Pages of values that are handed over together. */
+static inline int32_t pages_together(int32_t head_dim)
+{
+    int32_t half = packed_page_count(head_dim) / 2;
+    return half < 1 ? 1 : half < SSLM_TILE_PAGES_MAX ? half : SSLM_TILE_PAGES_MAX;
+}
+
 /* Two numbers of 16 bits side by side. */
 static inline int32_t pair_at(const int16_t *pair)
 {
@@ -124,6 +138,9 @@ static inline int32_t pair_at(const int16_t *pair)
     memcpy(&both, pair, sizeof both);
     return both;
 }
+
+/* Forget pages that were packed before: their codes may have changed. */
+void TIERED(sslm_forget_pages)(sslm_thread *thread);
 
 /* Attend with the query heads of one key/value head from row_count rows of a span, at most SSLM_TILE_ROWS. */
 void TIERED(sslm_attend_tile)(const sslm_job *job, size_t kv_head, int32_t first_row, int32_t row_count,
@@ -163,7 +180,7 @@ void TIERED(sslm_pack_queries)(const sslm_tile *tile, sslm_tile_head *head);
  * head->largest where visible ones are larger. Every key's head->score_shifts[lane] - exponent has to be 0 or more. */
 void TIERED(sslm_score_page)(sslm_tile *tile, const sslm_tile_page *page);
 
-/* Add what some pages of values have, at most tile_pages(tile->head_dim), to the sums of every head. */
+/* Add what some pages of values have, at most pages_together(tile->head_dim), to the sums of every head. */
 void TIERED(sslm_attend_pages)(sslm_tile *tile, const sslm_tile_page *pages, int32_t page_count);
 
 /* Divide the sums of a head: write its rows, stride elements apart, and add to saturated[row]. */

@@ -10,11 +10,12 @@
 /* Query heads that may share what is done for a page once. */
 #define SSLM_TILE_HEADS_MAX 4
 
-/* Pages of values that are handed over together, as far as they fit SSLM_TILE_CODES. */
+/* Pages of values that are handed over together, as far as SSLM_PACKED_SIZE_BYTES has room for them. */
 #define SSLM_TILE_PAGES_MAX 4
 
-/* Codes that a tile has room for: of a page with the most dims, of more of them with fewer. */
-#define SSLM_TILE_CODES (SSLM_TILE_PAGES_MAX * SSLM_PAGE_TOKENS * 128)
+/* Room for packed pages of one state: for eight of 64 dims beside those that are handed over together. */
+#define SSLM_PACKED_PAGES_MAX 12
+#define SSLM_PACKED_SIZE_BYTES (SSLM_PACKED_PAGES_MAX * 2 * SSLM_PAGE_TOKENS * 64)
 
 /* One query head. */
 typedef struct {
@@ -36,6 +37,12 @@ typedef struct {
     int32_t is_empty;                   /* for every lane */
 } sslm_tile_group;
 
+/* Pages of one state as a tier likes them. The first pages of a sequence stay here for the tiles that follow. */
+typedef struct {
+    _Alignas(SSLM_ALIGNMENT) int8_t bytes[SSLM_PACKED_SIZE_BYTES];
+    const int16_t *sources[SSLM_PACKED_PAGES_MAX];   /* whose codes these are, or NULL */
+} sslm_packed_pages;
+
 /* What a thread needs for a tile. */
 struct sslm_tile {
     _Alignas(SSLM_ALIGNMENT) int32_t first_keys[SSLM_LANES];   /* visible positions */
@@ -43,8 +50,8 @@ struct sslm_tile {
     int32_t value_exponents[SSLM_LANES];   /* E: the largest of all visible values */
     sslm_tile_head heads[SSLM_TILE_HEADS_MAX];
     sslm_tile_group near, far;          /* of the page at hand */
-    int8_t packed[2 * SSLM_TILE_CODES]; /* codes of pages as a tier likes them */
-    int8_t weights[SSLM_TILE_PAGES_MAX][5 * SSLM_PAGE_TOKENS * SSLM_LANES];   /* weights of theirs, too */
+    sslm_packed_pages keys, values;
+    int8_t weights[SSLM_TILE_PAGES_MAX][5 * SSLM_PAGE_TOKENS * SSLM_LANES];   /* of pages, as a tier likes them */
     const int32_t *nodes;               /* of pow2neg */
     int32_t row_count;                  /* lanes from there on repeat the last row's places, with zero queries */
     int32_t head_count;

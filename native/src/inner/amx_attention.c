@@ -41,15 +41,32 @@ void sslm_pack_queries_amx(const sslm_tile *tile, sslm_tile_head *head)
     }
 }
 
-/* For every 64 dims the high bytes of 64 tokens, and the low ones; zeros beyond the dims. */
-static void pack_keys(sslm_tile *tile, const sslm_tile_page *page)
+/* Where a page's packed codes are or belong. The first pages keep their places; others share what is left, of which
+ * there is enough for those that are used together. */
+static int8_t *place_of(sslm_packed_pages *pages, const sslm_tile *tile, const sslm_tile_page *page, int32_t *slot)
 {
-    for (int32_t first = 0; first < tile->head_dim; first += BLOCK) {
-        int32_t rest = tile->head_dim - first;
-        uint64_t mask = rest < BLOCK ? (UINT64_C(1) << rest) - 1 : UINT64_MAX;
-        int8_t *to = tile->packed + 2 * SSLM_PAGE_TOKENS * (size_t)first;
-        for (int32_t token = page->first; token < page->last; token++) {
-            const int16_t *keys = page->codes + (size_t)token * (size_t)tile->head_dim + first;
+    int32_t count = packed_page_count(tile->head_dim), shared = pages_together(tile->head_dim);
+    int32_t number = page->first_position / SSLM_PAGE_TOKENS, kept = count - shared;
+    *slot = number < kept ? number : kept + number % shared;
+    return pages->bytes + 2 * SSLM_PAGE_TOKENS * padded_width(tile->head_dim) * (size_t)*slot;
+}
+
+/* Remember whose codes are in a place; whether they were there before. */
+static int is_packed(sslm_packed_pages *pages, int32_t slot, const int16_t *source)
+{
+    int is_there = pages->sources[slot] == source;
+    pages->sources[slot] = source;
+    return is_there;
+}
+
+/* For every 64 dims the high bytes of 64 tokens, and the low ones; zeros beyond the dims. */
+static void pack_keys(size_t head_dim, const int16_t *codes, int8_t *packed)
+{
+    for (size_t first = 0; first < head_dim; first += BLOCK) {
+        uint64_t mask = head_dim - first < BLOCK ? (UINT64_C(1) << (head_dim - first)) - 1 : UINT64_MAX;
+        int8_t *to = packed + 2 * SSLM_PAGE_TOKENS * first;
+        for (size_t token = 0; token < SSLM_PAGE_TOKENS; token++) {
+            const int16_t *keys = codes + token * head_dim + first;
             __m512i high, low;
             split_codes(_mm512_maskz_loadu_epi16((__mmask32)mask, keys),
                         _mm512_maskz_loadu_epi16((__mmask32)(mask >> 32), keys + 32), &high, &low);
@@ -63,14 +80,14 @@ typedef struct {
     _Alignas(64) int32_t sums[3][SIDE][SSLM_LANES];
 } sum_planes;
 
-/* Sums of 16 tokens from `token` on: of high bytes, of high with low ones, of low ones. */
-ALWAYS_INLINE void dot_tokens(const sslm_tile *tile, const sslm_tile_head *head, int32_t token, sum_planes *planes)
+/* Sums of 16 tokens from `token` on, in tiles: of high bytes, of high with low ones, of low ones. */
+ALWAYS_INLINE void dot_tokens(const sslm_tile *tile, const sslm_tile_head *head, const int8_t *packed, int32_t token)
 {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     for (int32_t first = 0; first < tile->head_dim; first += BLOCK) {
-        const int8_t *keys = tile->packed + 2 * SSLM_PAGE_TOKENS * (size_t)first + BLOCK * token;
+        const int8_t *keys = packed + 2 * SSLM_PAGE_TOKENS * (size_t)first + BLOCK * token;
         const int8_t *queries = head->packed + 2 * SIDE * (size_t)first;
         _tile_loadd(5, queries, BLOCK);
         _tile_loadd(3, keys, BLOCK);
@@ -81,53 +98,68 @@ ALWAYS_INLINE void dot_tokens(const sslm_tile *tile, const sslm_tile_head *head,
         _tile_dpbssd(2, 4, 6);
         _tile_dpbssd(1, 4, 5);
     }
+}
+
+ALWAYS_INLINE void store_dots(sum_planes *planes)
+{
     _tile_stored(0, planes->sums[0], BLOCK);
     _tile_stored(1, planes->sums[1], BLOCK);
     _tile_stored(2, planes->sums[2], BLOCK);
 }
 
-static void finish_tokens(const sslm_tile *tile, sslm_tile_head *head, const sslm_tile_page *page, int32_t token,
-                          const sum_planes *planes)
+ALWAYS_INLINE void finish_tokens(const sslm_tile *tile, const sslm_tile_page *page, const int is_whole,
+                                 int32_t token, const sum_planes *planes, score_lanes *lanes)
 {
-    score_lanes lanes = start_scores(tile, head, page);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
     for (int i = 0; i < SIDE; i++) {
         __m512i high = _mm512_slli_epi32(_mm512_load_si512(planes->sums[0][i]), 8);
         high = _mm512_add_epi32(high, _mm512_load_si512(planes->sums[1][i]));
-        finish_scores(tile, head, page, token + i, high, _mm512_load_si512(planes->sums[2][i]), &lanes);
+        __mmask16 seen = is_whole ? 0xffff : sees(tile, page->first_position + token + i);
+        finish_scores(lanes, token + i, seen, high, _mm512_load_si512(planes->sums[2][i]));
     }
-    _mm512_store_si512(head->largest, lanes.largest);
+    fetch_ahead(lanes->next, SIDE * lanes->next_step, token / SIDE);
+}
+
+ALWAYS_INLINE void score_heads(sslm_tile *tile, const sslm_tile_page *page, const int is_whole, const int8_t *keys)
+{
+    sum_planes planes;
+    int32_t start = page->first / SIDE * SIDE;
+    dot_tokens(tile, &tile->heads[0], keys, start);
+    for (int32_t index = 0; index < tile->head_count; index++) {
+        score_lanes lanes = start_scores(tile, &tile->heads[index], page);
+        for (int32_t token = start, next; token < page->last; token = next) {
+            next = token + SIDE;
+            store_dots(&planes);
+            /* The next sums are on their way while these are read. */
+            if (next < page->last) dot_tokens(tile, &tile->heads[index], keys, next);
+            else if (index + 1 < tile->head_count) dot_tokens(tile, &tile->heads[index + 1], keys, start);
+            finish_tokens(tile, page, is_whole, token, &planes, &lanes);
+        }
+        _mm512_store_si512(tile->heads[index].largest, lanes.largest);
+    }
 }
 
 void sslm_score_page_amx(sslm_tile *tile, const sslm_tile_page *page)
 {
-    sum_planes planes[2];
-    int32_t start = page->first / SIDE * SIDE, head = 0, token = start;
+    int32_t slot;
+    int8_t *keys = place_of(&tile->keys, tile, page, &slot);
+    if (!is_packed(&tile->keys, slot, page->codes)) pack_keys((size_t)tile->head_dim, page->codes, keys);
     _tile_loadconfig(&shapes[SIDE - 1]);
-    pack_keys(tile, page);
     TILES_READ_MEMORY();
-    dot_tokens(tile, &tile->heads[0], token, &planes[0]);
-    for (int32_t turn = 0; head < tile->head_count; turn ^= 1) {
-        int32_t next_token = token + SIDE < page->last ? token + SIDE : start;
-        int32_t next_head = next_token == start ? head + 1 : head;
-        /* The next sums are on their way while these are read. */
-        if (next_head < tile->head_count) dot_tokens(tile, &tile->heads[next_head], next_token, &planes[turn ^ 1]);
-        finish_tokens(tile, &tile->heads[head], page, token, &planes[turn]);
-        head = next_head;
-        token = next_token;
-    }
+    if (page->is_whole) score_heads(tile, page, 1, keys);
+    else score_heads(tile, page, 0, keys);
     _tile_release();
 }
 
 /* For every 16 dims the high bytes of 64 tokens, and the low ones; zeros beyond the dims. Of four tokens the two in the
  * middle change places. */
-static void pack_values(size_t head_dim, const sslm_tile_page *page, int8_t *packed)
+static void pack_values(size_t head_dim, const int16_t *codes, int8_t *packed)
 {
     for (size_t first = 0; first < head_dim; first += SIDE) {
         __mmask16 mask = head_dim - first < SIDE ? (__mmask16)((1u << (head_dim - first)) - 1) : 0xffff;
         __m512i high[SIDE], low[SIDE];
         for (size_t four = 0; four < SSLM_PAGE_TOKENS / 4; four++) {
-            const int16_t *values = page->codes + 2 * (2 * four * head_dim + first);
+            const int16_t *values = codes + 2 * (2 * four * head_dim + first);
             split_codes(_mm512_maskz_loadu_epi32(mask, values), _mm512_maskz_loadu_epi32(mask, values + 2 * head_dim),
                         &high[four], &low[four]);
         }
@@ -145,14 +177,14 @@ static void pack_values(size_t head_dim, const sslm_tile_page *page, int8_t *pac
 typedef struct {
     int32_t blocks;              /* of 16 dims */
     int32_t page_count;
-    const int8_t *values;        /* [page][block][high, low] tiles */
+    const int8_t **values;       /* [page], of [block][high, low] tiles */
     weight_planes *weights;      /* [page] */
     const int *has_top;          /* [page] */
 } weighed_pages;
 
 static const int8_t *values_of(const weighed_pages *of, int32_t page, int32_t block)
 {
-    return of->values + 2 * TILE_BYTES * ((size_t)page * (size_t)of->blocks + (size_t)block);
+    return of->values[page] + 2 * TILE_BYTES * (size_t)block;
 }
 
 typedef int32_t dim_sums[SIDE][SSLM_LANES];
@@ -286,18 +318,22 @@ static void weigh_page_of(const sslm_tile *tile, sslm_tile_head *head, const ssl
 void sslm_attend_pages_amx(sslm_tile *tile, const sslm_tile_page *pages, int32_t page_count)
 {
     _Alignas(64) dim_sums rounded[SSLM_HEAD_DIM_MAX / SIDE], sums[WEIGHT_BYTES];
+    const int8_t *values[SSLM_TILE_PAGES_MAX];
     int has_top[SSLM_TILE_PAGES_MAX];
     power_lines lines = lines_of(tile->nodes);
     weighed_pages of = {
         .blocks = (tile->head_dim + SIDE - 1) / SIDE,
         .page_count = page_count,
-        .values = tile->packed,
+        .values = values,
         .weights = (weight_planes *)tile->weights,
         .has_top = has_top,
     };
     _tile_loadconfig(&shapes[SIDE - 1]);
-    for (int32_t i = 0; i < page_count; i++)
-        pack_values((size_t)tile->head_dim, &pages[i], tile->packed + 2 * TILE_BYTES * (size_t)(i * of.blocks));
+    for (int32_t i = 0, slot; i < page_count; i++) {
+        int8_t *packed = place_of(&tile->values, tile, &pages[i], &slot);
+        if (!is_packed(&tile->values, slot, pages[i].codes)) pack_values((size_t)tile->head_dim, pages[i].codes, packed);
+        values[i] = packed;
+    }
     for (int32_t index = 0; index < tile->head_count; index++) {
         sslm_tile_head *head = &tile->heads[index];
         memset(rounded, 0, sizeof(dim_sums) * (size_t)of.blocks);

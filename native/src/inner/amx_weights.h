@@ -26,6 +26,11 @@
  * places. */
 typedef int8_t weight_planes[WEIGHT_BYTES][SIDE][BLOCK];
 
+/* Bytes a … d of each lane of a vector, to shuffle it by. */
+#define LANE_BYTES(a, b, c, d)                                                                                      \
+    _mm512_add_epi8(_mm512_set1_epi32((a) | (b) << 8 | (c) << 16 | (d) << 24),                                      \
+                    _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0))
+
 /* A group, for every lane. */
 typedef struct {
     __m512i origin;              /* t - T · 2^16 + 3 · 2^16 is this less the score */
@@ -124,6 +129,29 @@ ALWAYS_INLINE void drop_lanes(lane_group *group, __mmask16 lanes)
     group->right = _mm512_mask_mov_epi32(group->right, lanes, _mm512_set1_epi32(64));
 }
 
+/* The place of the highest bit of numbers below 2^24, of which none is 0. */
+ALWAYS_INLINE __m512i highest_bit(__m512i x)
+{
+    __m512i exponent = _mm512_srli_epi32(_mm512_castps_si512(_mm512_cvtepi32_ps(x)), 23);
+    return _mm512_sub_epi32(exponent, _mm512_set1_epi32(127));
+}
+
+/* Exponents that step 3 can look at as bits; codes of numbers of 32 bits have no larger ones than 17. */
+#define EXPONENT_MAX 23
+
+/* Write 2^e of every token; whether that of a visible one is too large. */
+ALWAYS_INLINE int write_exponent_bits(const sslm_tile_page *page, uint32_t bits[SSLM_PAGE_TOKENS])
+{
+    uint64_t large = 0, seen = (UINT64_MAX >> (SSLM_PAGE_TOKENS - page->last)) & (UINT64_MAX << page->first);
+#pragma GCC unroll 4
+    for (int32_t first = 0; first < SSLM_PAGE_TOKENS; first += 16) {
+        __m512i exponents = _mm512_load_si512(page->exponents + first);
+        _mm512_store_si512(bits + first, _mm512_sllv_epi32(_mm512_set1_epi32(1), exponents));
+        large |= (uint64_t)_mm512_cmpgt_epi32_mask(exponents, _mm512_set1_epi32(EXPONENT_MAX)) << first;
+    }
+    return (large & seen) != 0;
+}
+
 /* Step 3 for both groups. */
 ALWAYS_INLINE page_groups find_groups(const sslm_tile *tile, const sslm_tile_head *head, const sslm_tile_page *page,
                                       const int is_whole)
@@ -131,25 +159,30 @@ ALWAYS_INLINE page_groups find_groups(const sslm_tile *tile, const sslm_tile_hea
     __m512i largest = _mm512_load_si512(head->largest), none = _mm512_set1_epi32(INT32_MIN);
     __m512i limit = _mm512_max_epi32(largest, _mm512_set1_epi32(INT32_MIN + (int32_t)SSLM_FAR));
     limit = _mm512_sub_epi32(limit, _mm512_set1_epi32((int32_t)SSLM_FAR));
-    __m512i highest = none, far_highest = none, near_exponent = _mm512_setzero_si512(), far_exponent = near_exponent;
+    __m512i highest = none, far_highest = none, near_exponents = _mm512_setzero_si512(), far_exponents = near_exponents;
+    _Alignas(64) uint32_t bits[SSLM_PAGE_TOKENS];
+    int has_large = write_exponent_bits(page, bits);
     for (int32_t token = page->first; token < page->last; token++) {
         __m512i score = _mm512_load_si512(head->scores[page->score_start + token]);
-        __m512i exponent = _mm512_set1_epi32(page->exponents[token]);
+        __m512i exponent = _mm512_set1_epi32((int32_t)bits[token]);
         __mmask16 seen = is_whole ? 0xffff : sees(tile, page->first_position + token);
         __mmask16 is_near = _mm512_mask_cmpgt_epi32_mask(seen, score, limit);
-        __mmask16 is_far = is_whole ? (__mmask16)~is_near : (__mmask16)(seen & ~is_near);
+        __mmask16 is_far = _mm512_mask_cmple_epi32_mask(seen, score, limit);
         highest = _mm512_mask_max_epi32(highest, seen, highest, score);
         far_highest = _mm512_mask_max_epi32(far_highest, is_far, far_highest, score);
-        near_exponent = _mm512_mask_max_epi32(near_exponent, is_near, near_exponent, exponent);
-        far_exponent = _mm512_mask_max_epi32(far_exponent, is_far, far_exponent, exponent);
+        near_exponents = _mm512_mask_or_epi32(near_exponents, is_near, near_exponents, exponent);
+        far_exponents = _mm512_mask_or_epi32(far_exponents, is_far, far_exponents, exponent);
     }
     page_groups groups = {
-        .near = group_of(tile, largest, highest, near_exponent, _mm512_cmpgt_epi32_mask(highest, limit)),
-        .far = group_of(tile, largest, far_highest, far_exponent, _mm512_cmpneq_epi32_mask(far_highest, none)),
+        .near = group_of(tile, largest, highest, highest_bit(near_exponents),
+                         _mm512_cmpgt_epi32_mask(highest, limit)),
+        .far = group_of(tile, largest, far_highest, highest_bit(far_exponents),
+                        _mm512_cmpneq_epi32_mask(far_highest, none)),
         .limit = limit,
     };
     groups.is_odd = is_between(groups.near.shift, RAISED_MAX + 1, VANISHING - 1)
                     | is_between(groups.far.shift, RAISED_MAX + 1, VANISHING - 1);
+    if (has_large) groups.is_odd = 0xffff;
     groups.has_near_rest = (is_between(groups.near.shift, 8, RAISED_MAX) & ~groups.is_odd) != 0;
     drop_lanes(&groups.near, groups.is_odd);
     drop_lanes(&groups.far, groups.is_odd);
@@ -165,20 +198,19 @@ typedef struct {
 /* Step 4 for a token. */
 ALWAYS_INLINE raised_weight weigh_token(const sslm_tile *tile, const sslm_tile_head *head, const sslm_tile_page *page,
                                         const int is_whole, const page_groups *groups, const power_lines *lines,
-                                        int32_t token, __m512i *near_sum, __m512i *far_sum)
+                                        int32_t token, __m512i *sum, __m512i *near_sum)
 {
     const lane_group *near = &groups->near, *far = &groups->far;
     __m512i one = _mm512_set1_epi32(1);
     __m512i score = _mm512_load_si512(head->scores[page->score_start + token]);
     __mmask16 seen = is_whole ? 0xffff : sees(tile, page->first_position + token);
     __mmask16 is_near = _mm512_mask_cmpgt_epi32_mask(seen, score, groups->limit);
-    __mmask16 is_far = is_whole ? (__mmask16)~is_near : (__mmask16)(seen & ~is_near);
     __m512i t = _mm512_sub_epi32(_mm512_mask_mov_epi32(far->origin, is_near, near->origin), score);
     /* The last bit goes after rounding. */
     __m512i power = power_of(lines, t), down = _mm512_srli_epi32(t, 16);
     __m512i p = _mm512_srli_epi32(_mm512_add_epi32(_mm512_srlv_epi32(power, down), one), 1);
+    *sum = is_whole ? _mm512_add_epi32(*sum, p) : _mm512_mask_add_epi32(*sum, seen, *sum, p);
     *near_sum = _mm512_mask_add_epi32(*near_sum, is_near, *near_sum, p);
-    *far_sum = _mm512_mask_add_epi32(*far_sum, is_far, *far_sum, p);
     __m512i lift = _mm512_mask_mov_epi32(far->exponent, is_near, near->exponent);
     lift = _mm512_sub_epi32(lift, _mm512_set1_epi32(page->exponents[token]));
     __m512i n = _mm512_srlv_epi32(power, _mm512_add_epi32(down, lift));
@@ -190,11 +222,6 @@ ALWAYS_INLINE raised_weight weigh_token(const sslm_tile *tile, const sslm_tile_h
         .high = _mm512_maskz_srlv_epi32(is_near, n, near->right),
     };
 }
-
-/* Bytes a … d of each lane of a vector, where 4 and more stand for zero. */
-#define LANE_BYTES(a, b, c, d)                                                                                      \
-    _mm512_add_epi8(_mm512_set1_epi32((a) | (b) << 8 | (c) << 16 | (d) << 24),                                      \
-                    _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0))
 
 /* Put the bytes of four tokens' weights side by side; return the highest ones. */
 ALWAYS_INLINE __m512i store_weights(const raised_weight w[4], weight_planes planes, int32_t four)
@@ -223,22 +250,20 @@ ALWAYS_INLINE page_groups weigh_keys_raised(const sslm_tile *tile, sslm_tile_hea
                                             const int is_whole, const power_lines *lines, weight_planes planes)
 {
     page_groups groups = find_groups(tile, head, page, is_whole);
-    __m512i near_sum = _mm512_setzero_si512(), far_sum = near_sum, top = near_sum;
+    __m512i sum = _mm512_setzero_si512(), near_sum = sum, top = sum;
     const char *next = start_fetch_ahead(tile, head, page);
     for (int32_t token = page->first / 4 * 4; token < page->last; token += 4) {
         raised_weight w[4];
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            w[i] = weigh_token(tile, head, page, is_whole, &groups, lines, token + i, &near_sum, &far_sum);
-            fetch_ahead(next, page->next_step, token + i);
-        }
+        for (int i = 0; i < 4; i++)
+            w[i] = weigh_token(tile, head, page, is_whole, &groups, lines, token + i, &sum, &near_sum);
+        fetch_ahead(next, 4 * page->next_step, token / 4);
         top = _mm512_or_si512(top, store_weights(w, planes, token / 4));
     }
     groups.has_top = _mm512_test_epi32_mask(top, top) != 0;
-    add_denominators(_mm512_maskz_mov_epi32((__mmask16)~groups.is_odd, near_sum), groups.near.whole,
-                     head->denominators);
-    add_denominators(_mm512_maskz_mov_epi32((__mmask16)~groups.is_odd, far_sum), groups.far.whole,
-                     head->denominators);
+    __mmask16 lanes = (__mmask16)~groups.is_odd;
+    add_denominators(_mm512_maskz_mov_epi32(lanes, near_sum), groups.near.whole, head->denominators);
+    add_denominators(_mm512_maskz_sub_epi32(lanes, sum, near_sum), groups.far.whole, head->denominators);
     return groups;
 }
 

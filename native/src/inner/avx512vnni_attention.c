@@ -50,7 +50,11 @@ static void score_head(const sslm_tile *tile, sslm_tile_head *head, const sslm_t
             }
         }
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; i++) finish_scores(tile, head, page, token + i, high[i], low[i], &lanes);
+        for (int i = 0; i < 8; i++) {
+            __mmask16 seen = page->is_whole ? 0xffff : sees(tile, page->first_position + token + i);
+            finish_scores(&lanes, token + i, seen, high[i], low[i]);
+        }
+        fetch_ahead(lanes.next, 8 * lanes.next_step, token / 8);
     }
     _mm512_store_si512(head->largest, lanes.largest);
 }

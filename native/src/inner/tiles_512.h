@@ -37,12 +37,15 @@ ALWAYS_INLINE void fetch_ahead(const char *next, size_t step, int32_t token)
     for (size_t i = 0; i < step; i += 64) _mm_prefetch(next + step * (size_t)token + i, _MM_HINT_T0);
 }
 
-/* How a page's sums of products become scores, for every lane. */
+/* How a page's sums of products become a head's scores, for every lane. */
 typedef struct {
     __m512i right, left;         /* 8 - right: of sums of high bytes; right: of low ones, so that both fit 32 bits */
     __m512i shift;               /* of what comes out, for a key of exponent 0, less 1 */
     __m512i largest;             /* so far */
+    const int32_t *exponents;
+    int32_t (*scores)[SSLM_LANES];   /* of the page */
     const char *next;            /* to fetch ahead */
+    size_t next_step;
 } score_lanes;
 
 ALWAYS_INLINE score_lanes start_scores(const sslm_tile *tile, const sslm_tile_head *head, const sslm_tile_page *page)
@@ -53,21 +56,21 @@ ALWAYS_INLINE score_lanes start_scores(const sslm_tile *tile, const sslm_tile_he
         .left = _mm512_sub_epi32(_mm512_set1_epi32(8), right),
         .shift = _mm512_load_si512(head->score_shifts),
         .largest = _mm512_load_si512(head->largest),
+        .exponents = page->exponents,
+        .scores = head->scores + page->score_start,
         .next = start_fetch_ahead(tile, head, page),
+        .next_step = page->next_step,
     };
 }
 
-/* Turn a token's sums of products with high bytes and with low ones into its scores. */
-ALWAYS_INLINE void finish_scores(const sslm_tile *tile, const sslm_tile_head *head, const sslm_tile_page *page,
-                                 int32_t token, __m512i high, __m512i low, score_lanes *lanes)
+/* Turn a token's sums of products with high bytes and with low ones into its scores; lanes see them. */
+ALWAYS_INLINE void finish_scores(score_lanes *lanes, int32_t token, __mmask16 seen, __m512i high, __m512i low)
 {
     __m512i cut = _mm512_add_epi32(_mm512_sllv_epi32(high, lanes->left), _mm512_srav_epi32(low, lanes->right));
-    __m512i shift = _mm512_sub_epi32(lanes->shift, _mm512_set1_epi32(page->exponents[token]));
+    __m512i shift = _mm512_sub_epi32(lanes->shift, _mm512_set1_epi32(lanes->exponents[token]));
     __m512i doubled = _mm512_srav_epi32(cut, shift);
     __m512i score = _mm512_srai_epi32(_mm512_add_epi32(doubled, _mm512_set1_epi32(1)), 1);
-    __mmask16 seen = page->is_whole ? 0xffff : sees(tile, page->first_position + token);
-    _mm512_store_si512(head->scores[page->score_start + token], score);
-    fetch_ahead(lanes->next, page->next_step, token);
+    _mm512_store_si512(lanes->scores[token], score);
     lanes->largest = _mm512_mask_max_epi32(lanes->largest, seen, lanes->largest, score);
 }
 

@@ -158,9 +158,11 @@ static void attend_row(const sslm_job *job, size_t kv_head, int32_t row, sslm_th
 void TIERED(sslm_attention)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {
     int32_t heads = job->program->states[job->op->state].head_count, item = 0;
-    for (int32_t row = 0, count; row < job->row_count; row += count) {
-        count = tile_row_count(job, row);
-        for (int32_t head = 0; head < heads; head++, item++) {
+    TIERED(sslm_forget_pages)(thread);
+    /* Tiles of a head follow each other, since they read the same pages. */
+    for (int32_t head = 0; head < heads; head++) {
+        for (int32_t row = 0, count; row < job->row_count; row += count, item++) {
+            count = tile_row_count(job, row);
             if (item < first || item >= last) continue;
             if (count >= SSLM_TILED_ROWS_MIN) {
                 TIERED(sslm_attend_tile)(job, (size_t)head, row, count, thread);

@@ -111,14 +111,6 @@ static void score_page_any(const sslm_tile *tile, sslm_tile_head *head, const ss
     }
 }
 
-/* Pages of values that there is room for. */
-static int32_t pages_together(const sslm_tile *tile)
-{
-    int32_t dims = (tile->head_dim + SSLM_LANES - 1) / SSLM_LANES * SSLM_LANES;
-    int32_t count = SSLM_TILE_CODES / (SSLM_PAGE_TOKENS * dims);
-    return count < SSLM_TILE_PAGES_MAX ? count : SSLM_TILE_PAGES_MAX;
-}
-
 static void attend_heads(const tile_place *at)
 {
     sslm_tile *tile = at->tile;
@@ -132,12 +124,18 @@ static void attend_heads(const tile_place *at)
         }
     }
     sslm_tile_page values[SSLM_TILE_PAGES_MAX];
-    int32_t together = pages_together(tile);
+    int32_t together = pages_together(tile->head_dim);
     for (int32_t page = at->first_page, count; page <= at->last_page; page += count) {
         count = at->last_page + 1 - page < together ? at->last_page + 1 - page : together;
         for (int32_t i = 0; i < count; i++) values[i] = page_of(at, op->values, page + i);
         TIERED(sslm_attend_pages)(tile, values, count);
     }
+}
+
+void TIERED(sslm_forget_pages)(sslm_thread *thread)
+{
+    memset(thread->tile->keys.sources, 0, sizeof thread->tile->keys.sources);
+    memset(thread->tile->values.sources, 0, sizeof thread->tile->values.sources);
 }
 
 void TIERED(sslm_attend_tile)(const sslm_job *job, size_t kv_head, int32_t first_row, int32_t row_count,

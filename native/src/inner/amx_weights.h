@@ -136,20 +136,13 @@ ALWAYS_INLINE __m512i highest_bit(__m512i x)
     return _mm512_sub_epi32(exponent, _mm512_set1_epi32(127));
 }
 
-/* Exponents that step 3 can look at as bits; codes of numbers of 32 bits have no larger ones than 17. */
-#define EXPONENT_MAX 23
-
-/* Write 2^e of every token; whether that of a visible one is too large. */
-ALWAYS_INLINE int write_exponent_bits(const sslm_tile_page *page, uint32_t bits[SSLM_PAGE_TOKENS])
+/* 2^e of every token. Exponents are 17 at most where there is a token. */
+ALWAYS_INLINE void write_exponent_bits(const sslm_tile_page *page, uint32_t bits[SSLM_PAGE_TOKENS])
 {
-    uint64_t large = 0, seen = (UINT64_MAX >> (SSLM_PAGE_TOKENS - page->last)) & (UINT64_MAX << page->first);
 #pragma GCC unroll 4
-    for (int32_t first = 0; first < SSLM_PAGE_TOKENS; first += 16) {
-        __m512i exponents = _mm512_load_si512(page->exponents + first);
-        _mm512_store_si512(bits + first, _mm512_sllv_epi32(_mm512_set1_epi32(1), exponents));
-        large |= (uint64_t)_mm512_cmpgt_epi32_mask(exponents, _mm512_set1_epi32(EXPONENT_MAX)) << first;
-    }
-    return (large & seen) != 0;
+    for (int32_t first = 0; first < SSLM_PAGE_TOKENS; first += 16)
+        _mm512_store_si512(bits + first, _mm512_sllv_epi32(_mm512_set1_epi32(1),
+                                                           _mm512_load_si512(page->exponents + first)));
 }
 
 /* Step 3 for both groups. */
@@ -161,7 +154,7 @@ ALWAYS_INLINE page_groups find_groups(const sslm_tile *tile, const sslm_tile_hea
     limit = _mm512_sub_epi32(limit, _mm512_set1_epi32((int32_t)SSLM_FAR));
     __m512i highest = none, far_highest = none, near_exponents = _mm512_setzero_si512(), far_exponents = near_exponents;
     _Alignas(64) uint32_t bits[SSLM_PAGE_TOKENS];
-    int has_large = write_exponent_bits(page, bits);
+    write_exponent_bits(page, bits);
     for (int32_t token = page->first; token < page->last; token++) {
         __m512i score = _mm512_load_si512(head->scores[page->score_start + token]);
         __m512i exponent = _mm512_set1_epi32((int32_t)bits[token]);
@@ -182,7 +175,6 @@ ALWAYS_INLINE page_groups find_groups(const sslm_tile *tile, const sslm_tile_hea
     };
     groups.is_odd = is_between(groups.near.shift, RAISED_MAX + 1, VANISHING - 1)
                     | is_between(groups.far.shift, RAISED_MAX + 1, VANISHING - 1);
-    if (has_large) groups.is_odd = 0xffff;
     groups.has_near_rest = (is_between(groups.near.shift, 8, RAISED_MAX) & ~groups.is_odd) != 0;
     drop_lanes(&groups.near, groups.is_odd);
     drop_lanes(&groups.far, groups.is_odd);

@@ -282,18 +282,24 @@ static void attend_lane(const sslm_tile *tile, sslm_tile_head *head, const sslm_
     sslm_row_page seen = {
         .codes = page->codes,
         .exponents = exponents,
-        .next = (const char *)page->codes,
+        .near = page->codes,
+        .far = page->codes,
         .head_dim = tile->head_dim,
         .value_exponent = tile->value_exponents[lane],
         .nodes = tile->nodes,
     };
     clip_page(page->first_position / SSLM_PAGE_TOKENS, tile->first_keys[lane], tile->last_keys[lane], &seen.first,
               &seen.last);
-    sslm_row_head row = {.largest = head->largest[lane], .scores = scores};
+    sslm_row_heads row;
+    sslm_row_head *own = &row.heads[0];
+    memset(own, 0, sizeof *own);
+    own->largest = head->largest[lane];
+    own->scores = scores;
+    row.head_count = 1;
     sslm_attend_row_amx(&row, &seen);
-    head->denominators[lane] += row.denominator;
+    head->denominators[lane] += own->denominator;
     int32_t place = numerator_place(lane);
-    for (int32_t d = 0; d < tile->head_dim; d++) head->numerators[d][place] += row.numerators[d];
+    for (int32_t d = 0; d < tile->head_dim; d++) head->numerators[d][place] += own->numerators[row_place(d)];
 }
 
 /* Weigh the keys of a page, and add what only a page by itself has to the sums. */
@@ -330,8 +336,9 @@ void sslm_attend_pages_amx(sslm_tile *tile, const sslm_tile_page *pages, int32_t
     };
     _tile_loadconfig(&shapes[SIDE - 1]);
     for (int32_t i = 0, slot; i < page_count; i++) {
+        const int16_t *codes = pages[i].codes;
         int8_t *packed = place_of(&tile->values, tile, &pages[i], &slot);
-        if (!is_packed(&tile->values, slot, pages[i].codes)) pack_values((size_t)tile->head_dim, pages[i].codes, packed);
+        if (!is_packed(&tile->values, slot, codes)) pack_values((size_t)tile->head_dim, codes, packed);
         values[i] = packed;
     }
     for (int32_t index = 0; index < tile->head_count; index++) {

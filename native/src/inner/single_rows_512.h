@@ -261,6 +261,12 @@ ALWAYS_INLINE void add_numerators_row(const value_sums *sums, int32_t shift, int
     }
 }
 
+/* Where the numerator of a dim lies: of 16 dims, the even ones come first. */
+ALWAYS_INLINE int32_t row_place(int32_t dim)
+{
+    return dim / 16 * 16 + dim % 2 * 8 + dim % 16 / 2;
+}
+
 void TIERED(sslm_attend_row)(sslm_row_heads *row, const sslm_row_page *page)
 {
     page_tokens tokens = tokens_of(page);

@@ -136,7 +136,7 @@ static void attend_row(const sslm_job *job, size_t kv_head, int32_t row, sslm_th
         .last_key = job->rows[row].position,
         .row = &together,
     };
-    together.packed = thread->tile->packed;
+    together.packed = thread->tile->heads[0].packed;
     int32_t group = job->op->heads.head_count / keys->head_count, first_head = (int32_t)kv_head * group;
     size_t scores = (size_t)(last_page(&at) - first_page(&at) + 1) * SSLM_PAGE_TOKENS;
     for (int32_t done = 0; done < group; done += together.head_count) {

@@ -8,6 +8,9 @@
 #if defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
+/* Words of 16-bit compilers, which windows.h empties for everybody that it is read by. */
+#undef near
+#undef far
 #else
 #include <pthread.h>
 #endif

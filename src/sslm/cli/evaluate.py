@@ -10,7 +10,7 @@ import typer
 
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.failures import about_file
-from sslm.cli.numbers import number
+from sslm.cli.numbers import integer, number
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MODEL,
@@ -43,13 +43,16 @@ ContextOption = Annotated[
     int | None,
     typer.Option(
         "--context",
+        parser=integer,
         metavar="N",
         help="Tokens of one window; by default 512, or all that the model's context holds.",
     ),
 ]
 StrideOption = Annotated[
     int | None,
-    typer.Option("--stride", metavar="N", help="Tokens between windows [the context]."),
+    typer.Option(
+        "--stride", parser=integer, metavar="N", help="Tokens between windows [the context]."
+    ),
 ]
 LimitTokensOption = Annotated[
     int | None,

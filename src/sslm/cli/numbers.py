@@ -10,6 +10,25 @@ from sslm.errors.showing import briefly, int_range
 _DIGITS_MAX = 18
 
 
+def integer(text: str | int) -> int:
+    """Read an option that is any whole number; what uses it says which ones may be.
+
+    A default comes as the number that it is.
+    """
+    try:
+        return int(text)
+    except ValueError:  # Python's own limit of digits included.
+        raise refusal(f"it is {briefly(text)}", "an integer") from None
+
+
+def seconds(text: str | float) -> float:
+    """Read an option that is a time; what uses it says how long it may be."""
+    try:
+        return float(text)
+    except ValueError:
+        raise refusal(f"it is {briefly(text)}", "a number of seconds") from None
+
+
 def number(lowest: int, highest: int | None = None) -> Callable[[str], int]:
     """Return what reads an option that is a whole number in a range, both ends included."""
     expected = int_range(lowest, highest)

@@ -11,7 +11,7 @@ from sslm import limits
 from sslm.catalog.offline import OFF_WORDS, OFFLINE_VARIABLES, is_offline
 from sslm.cli.cores import physical_cores
 from sslm.cli.failures import about_file
-from sslm.cli.numbers import refusal, whole_number
+from sslm.cli.numbers import integer, refusal, seconds, whole_number
 from sslm.cli.output import note, progress, shown
 from sslm.cli.text_input import argument_text
 from sslm.errors.showing import briefly, int_range
@@ -135,6 +135,7 @@ ContextTokensOption = Annotated[
     int | None,
     typer.Option(
         "--context-tokens",
+        parser=integer,
         metavar="N",
         help="Most tokens of prompt and answer; by default the model's, at most 4096.",
     ),
@@ -151,12 +152,13 @@ MemoryBytesOption = Annotated[
 ]
 MaxTokensOption = Annotated[
     int,
-    typer.Option("--max-tokens", metavar="N", help="Most tokens of the answer."),
+    typer.Option("--max-tokens", parser=integer, metavar="N", help="Most tokens of the answer."),
 ]
 DeadlineOption = Annotated[
     float | None,
     typer.Option(
         "--deadline-s",
+        parser=seconds,
         metavar="SECONDS",
         help="Give up if an answer takes longer; exit 5.",
     ),

@@ -6,6 +6,7 @@ import typer
 
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.exit_codes import DIFFERENT
+from sslm.cli.numbers import integer
 from sslm.cli.options import (
     DEFAULT_MODEL,
     CacheDirOption,
@@ -49,7 +50,7 @@ def prove_command(
     ],
     model: ModelOption = DEFAULT_MODEL,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", metavar="N", help="Tokens of the answer.")
+        int, typer.Option("--max-tokens", parser=integer, metavar="N", help="Tokens of the answer.")
     ] = _MAX_TOKENS,
     json: JsonOption = False,
     cache_dir: CacheDirOption = None,

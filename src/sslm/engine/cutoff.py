@@ -116,5 +116,5 @@ def _require_seconds(value: float) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     # Infinity is beyond the limit, and NaN compares with nothing.
     if not (is_number and 0 <= value <= limits.DEADLINE_S_MAX):
-        expected = f"seconds, from 0 to {limits.DEADLINE_S_MAX}, or None"
+        expected = f"a number of seconds from 0 to {limits.DEADLINE_S_MAX}"
         raise OptionRangeError("deadline_s", briefly(value), expected)

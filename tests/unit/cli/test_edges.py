@@ -339,3 +339,39 @@ def test_every_format_of_weights_is_in_the_help(sslm_command: Commands) -> None:
     text = " ".join(sslm_command.text("convert", "--help").split())
     for what in ("the layers' weights", "embedding and output"):
         assert f"Format of {what}: {' or '.join(WEIGHT_FORMATS)}." in text
+
+
+_POSITIVE = "expected an integer from 1 to"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("generate", "a", "--max-tokens", "x"), "'--max-tokens': it is 'x', expected an integer"),
+        (("generate", "a", "--max-tokens", "-3"), f"--max-tokens is -3, {_POSITIVE} 1048576"),
+        (("prove", "a", "--max-tokens", "0"), f"--max-tokens is 0, {_POSITIVE} 1048576"),
+        (("generate", "a", "--context-tokens", "0"), f"--context-tokens is 0, {_POSITIVE} 512"),
+        (
+            ("generate", "a", "--deadline-s", "soon"),
+            "'--deadline-s': it is 'soon', expected a number of seconds",
+        ),
+        (
+            ("generate", "a", "--deadline-s", "-1"),
+            "--deadline-s is -1.0, expected a number of seconds from 0 to 31536000",
+        ),
+        (
+            ("generate", "a", "-t", "257"),
+            "it is '257', expected cores, or an integer from 1 to 256",
+        ),
+        (
+            ("tokenize", "--decode", "1048576"),
+            "TEXT: it has '1048576', expected token ids, each an integer from 0 to 1048575",
+        ),
+    ],
+)
+def test_numbers_are_refused_in_the_same_words(
+    sslm_command: Commands, arguments: tuple[str, ...], message: str
+) -> None:
+    more = ("-m", stories_artifact())
+    error = sslm_command.json(*arguments, *more, code=2)["error"]
+    assert error["message"].endswith(message)

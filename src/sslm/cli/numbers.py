@@ -21,14 +21,6 @@ def integer(text: str | int) -> int:
         raise refusal(f"it is {briefly(text)}", "an integer") from None
 
 
-def seconds(text: str | float) -> float:
-    """Read an option that is a time; what uses it says how long it may be."""
-    try:
-        return float(text)
-    except ValueError:
-        raise refusal(f"it is {briefly(text)}", "a number of seconds") from None
-
-
 def number(lowest: int, highest: int | None = None) -> Callable[[str], int]:
     """Return what reads an option that is a whole number in a range, both ends included."""
     expected = int_range(lowest, highest)

@@ -11,7 +11,7 @@ from sslm import limits
 from sslm.catalog.offline import OFF_WORDS, OFFLINE_VARIABLES, is_offline
 from sslm.cli.cores import physical_cores
 from sslm.cli.failures import about_file
-from sslm.cli.numbers import integer, refusal, seconds, whole_number
+from sslm.cli.numbers import integer, refusal, whole_number
 from sslm.cli.output import note, progress, shown
 from sslm.cli.text_input import argument_text
 from sslm.errors.showing import briefly, int_range
@@ -158,7 +158,6 @@ DeadlineOption = Annotated[
     float | None,
     typer.Option(
         "--deadline-s",
-        parser=seconds,
         metavar="SECONDS",
         help="Give up if an answer takes longer; exit 5.",
     ),

@@ -72,20 +72,16 @@ typedef struct {
     int32_t scores;              /* what then is left of the shift of a key of exponent 0, less 1 */
 } query_shifts;
 
-/* Write the codes of a query of head_dim values. */
-static inline query_shifts quantize_query(const sslm_job *job, const int32_t *x, int32_t head_dim, int16_t *codes)
+/* Of a query whose codes have an exponent and sizes that add up to this. */
+static inline query_shifts query_shifts_of(const sslm_job *job, int32_t exponent, uint32_t sizes)
 {
-    int32_t exponent = block_exponent_int32(x, head_dim);
-    uint32_t sizes = 0;
-    for (int32_t d = 0; d < head_dim; d++) {
-        int32_t code = code_of(x[d], exponent);
-        codes[d] = (int16_t)code;
-        sizes += abs32(code);
-    }
     /* No sum is larger than sizes · 32639. */
     int32_t bits = bit_length((uint64_t)sizes * SSLM_CODE_MAX), sums = bits > 31 ? bits - 31 : 0;
     return (query_shifts){.sums = sums, .scores = job->op->heads.score_shift - exponent - sums - 1};
 }
+
+/* Write the codes of a query of head_dim values, and zeros up to its padded width. */
+query_shifts TIERED(sslm_quantize_query)(const sslm_job *job, const int32_t *x, int32_t head_dim, int16_t *codes);
 
 /* Step 1 of docs/arithmetic.md 3.7 for one key. */
 static inline int32_t score_any(const int16_t *query, const int16_t *key, int32_t head_dim, int32_t shift)
@@ -172,6 +168,10 @@ void TIERED(sslm_attend_row)(sslm_row_heads *row, const sslm_row_page *page);
 
 /* Divide the sums of a head: write head_dim outputs; return how many had to be clamped. */
 uint64_t TIERED(sslm_divide_row)(const sslm_row_head *head, int32_t head_dim, int32_t value_exponent, int32_t *out);
+
+/* Get ready for the functions below, and undo what that did to the state of the CPU. */
+void TIERED(sslm_start_tile)(void);
+void TIERED(sslm_end_tile)(void);
 
 /* Lay the codes of a head's queries out as sslm_score_page of the same tier reads them. */
 void TIERED(sslm_pack_queries)(const sslm_tile *tile, sslm_tile_head *head);

@@ -144,11 +144,9 @@ void sslm_score_page_amx(sslm_tile *tile, const sslm_tile_page *page)
     int32_t slot;
     int8_t *keys = place_of(&tile->keys, tile, page, &slot);
     if (!is_packed(&tile->keys, slot, page->codes)) pack_keys((size_t)tile->head_dim, page->codes, keys);
-    _tile_loadconfig(&shapes[SIDE - 1]);
     TILES_READ_MEMORY();
     if (page->is_whole) score_heads(tile, page, 1, keys);
     else score_heads(tile, page, 0, keys);
-    _tile_release();
 }
 
 /* For every 16 dims the high bytes of 64 tokens, and the low ones; zeros beyond the dims. Of four tokens the two in the
@@ -334,7 +332,6 @@ void sslm_attend_pages_amx(sslm_tile *tile, const sslm_tile_page *pages, int32_t
         .weights = (weight_planes *)tile->weights,
         .has_top = has_top,
     };
-    _tile_loadconfig(&shapes[SIDE - 1]);
     for (int32_t i = 0, slot; i < page_count; i++) {
         const int16_t *codes = pages[i].codes;
         int8_t *packed = place_of(&tile->values, tile, &pages[i], &slot);
@@ -352,5 +349,14 @@ void sslm_attend_pages_amx(sslm_tile *tile, const sslm_tile_page *pages, int32_t
             add_dims(sums, rounded[block], head->numerators + SIDE * block);
         }
     }
+}
+
+void sslm_start_tile_amx(void)
+{
+    _tile_loadconfig(&shapes[SIDE - 1]);
+}
+
+void sslm_end_tile_amx(void)
+{
     _tile_release();
 }

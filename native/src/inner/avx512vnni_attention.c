@@ -261,3 +261,11 @@ void sslm_attend_pages_avx512vnni(sslm_tile *tile, const sslm_tile_page *pages, 
         add_group(tile, head, page, &tile->far);
     }
 }
+
+void TIERED(sslm_start_tile)(void)
+{
+}
+
+void TIERED(sslm_end_tile)(void)
+{
+}

@@ -145,6 +145,28 @@ ALWAYS_INLINE void transpose(__m512i v[16])
     }
 }
 
+query_shifts TIERED(sslm_quantize_query)(const sslm_job *job, const int32_t *x, int32_t head_dim, int16_t *codes)
+{
+    __m512i largest = _mm512_setzero_si512(), sizes = largest;
+    for (int32_t d = 0; d < head_dim; d += 16) {
+        __mmask16 mask = head_dim - d < 16 ? (__mmask16)((1u << (head_dim - d)) - 1) : 0xffff;
+        largest = _mm512_max_epu32(largest, _mm512_abs_epi32(_mm512_maskz_loadu_epi32(mask, x + d)));
+    }
+    int32_t exponent = block_exponent(_mm512_reduce_max_epu32(largest));
+    __m512i half = _mm512_set1_epi32((1 << exponent) >> 1), shift = _mm512_set1_epi32(exponent);
+    for (int32_t d = 0; d < (int32_t)padded_width(head_dim); d += 16) {
+        int32_t rest = head_dim - d;
+        __mmask16 mask = rest >= 16 ? 0xffff : rest <= 0 ? 0 : (__mmask16)((1u << rest) - 1);
+        __m512i value = _mm512_maskz_loadu_epi32(mask, x + d), code = _mm512_srav_epi32(value, shift);
+        /* What is rounded is the last bit that was shifted out. */
+        __mmask16 is_up = _mm512_test_epi32_mask(value, half);
+        code = _mm512_mask_add_epi32(code, is_up, code, _mm512_set1_epi32(1));
+        sizes = _mm512_add_epi32(sizes, _mm512_abs_epi32(code));
+        _mm256_storeu_si256((__m256i *)(void *)(codes + d), _mm512_cvtepi32_epi16(code));
+    }
+    return query_shifts_of(job, exponent, (uint32_t)_mm512_reduce_add_epi32(sizes));
+}
+
 /* Steps 6 and 7: what every lane divides by. */
 typedef struct {
     __m512i downs[2];            /* of the numerator */
@@ -174,12 +196,18 @@ static lane_divisors divisors_of(const sslm_tile *tile, const sslm_tile_head *he
     return divisors;
 }
 
-/* The outputs of half of the lanes for one dim; count what had to be clamped. */
-ALWAYS_INLINE __m512i divide_half(const lane_divisors *by, const int half, const int64_t *numerators, __m512i *clamped)
+/* The quotients of half of the lanes for one dim, 14 bits finer than a code, below 2^30. */
+ALWAYS_INLINE __m512i quotients_of(const lane_divisors *by, const int half, const int64_t *numerators)
 {
     __m512i x = _mm512_add_epi64(_mm512_load_si512(numerators + 8 * half), by->middles[half]);
     x = _mm512_mul_epi32(_mm512_srav_epi64(x, by->downs[half]), by->reciprocals[half]);
-    x = _mm512_srai_epi64(_mm512_add_epi64(x, _mm512_set1_epi64(INT64_C(1) << 30)), 31);
+    return _mm512_srai_epi64(_mm512_add_epi64(x, _mm512_set1_epi64(INT64_C(1) << 30)), 31);
+}
+
+/* The outputs of half of the lanes for one dim; count what had to be clamped. */
+ALWAYS_INLINE __m512i divide_half(const lane_divisors *by, const int half, const int64_t *numerators, __m512i *clamped)
+{
+    __m512i x = quotients_of(by, half, numerators);
     x = _mm512_srav_epi64(_mm512_slli_epi64(x, 4), by->rights[half]);
     x = _mm512_srai_epi64(_mm512_add_epi64(x, _mm512_set1_epi64(1)), 1);
     __m512i kept = _mm512_min_epi64(x, _mm512_set1_epi64(SSLM_INT32_MAX));
@@ -189,33 +217,57 @@ ALWAYS_INLINE __m512i divide_half(const lane_divisors *by, const int half, const
     return kept;
 }
 
+/* The order of lanes in numerators undone. */
+ALWAYS_INLINE __m512i in_order(__m512i low, __m512i high)
+{
+    const __m512i order = _mm512_setr_epi32(0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
+    return _mm512_permutex2var_epi32(low, order, high);
+}
+
+/* The outputs for one dim, where the largest exponents are so small that quotients lose bits or keep them all. */
+ALWAYS_INLINE __m512i divide_small(const lane_divisors *by, __m512i right, const int64_t *numerators)
+{
+    __m512i x = in_order(quotients_of(by, 0, numerators), quotients_of(by, 1, numerators));
+    x = _mm512_srav_epi32(_mm512_add_epi32(x, x), right);
+    return _mm512_srai_epi32(_mm512_add_epi32(x, _mm512_set1_epi32(1)), 1);
+}
+
+/* Turn the outputs of 16 dims round and write them. */
+ALWAYS_INLINE void store_outputs(const sslm_tile *tile, int32_t first, __m512i v[16], int32_t *out, size_t stride)
+{
+    int32_t rest = tile->head_dim - first;
+    __mmask16 mask = rest < 16 ? (__mmask16)((1u << rest) - 1) : 0xffff;
+    transpose(v);
+#pragma GCC unroll 16
+    for (int i = 0; i < SSLM_LANES; i++)
+        if (i < tile->row_count) _mm512_mask_storeu_epi32(out + (size_t)i * stride + first, mask, v[i]);
+}
+
 void TIERED(sslm_divide_tile)(const sslm_tile *tile, const sslm_tile_head *head, int32_t *out, size_t stride,
                               uint64_t *saturated)
 {
     lane_divisors by = divisors_of(tile, head);
-    const __m512i in_order = _mm512_setr_epi32(0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
+    __m512i right = _mm512_sub_epi32(_mm512_set1_epi32(14), _mm512_load_si512(tile->value_exponents));
+    int is_small = _mm512_movepi32_mask(right) == 0;
     __m512i clamped[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
     for (int32_t first = 0; first < tile->head_dim; first += 16) {
-        int32_t rest = tile->head_dim - first;
-        __mmask16 mask = rest < 16 ? (__mmask16)((1u << rest) - 1) : 0xffff;
         __m512i v[16];
+        if (is_small) {
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) {
-            if (i >= rest) {
+            for (int i = 0; i < 16; i++) v[i] = divide_small(&by, right, head->numerators[first + i]);
+        } else {
+#pragma GCC unroll 4
+            for (int i = 0; i < 16; i++) {
                 v[i] = _mm512_setzero_si512();
-                continue;
+                if (first + i >= tile->head_dim) continue;
+                __m512i low = divide_half(&by, 0, head->numerators[first + i], &clamped[0]);
+                v[i] = in_order(low, divide_half(&by, 1, head->numerators[first + i], &clamped[1]));
             }
-            __m512i low = divide_half(&by, 0, head->numerators[first + i], &clamped[0]);
-            __m512i high = divide_half(&by, 1, head->numerators[first + i], &clamped[1]);
-            v[i] = _mm512_permutex2var_epi32(low, in_order, high);
         }
-        transpose(v);
-#pragma GCC unroll 16
-        for (int i = 0; i < SSLM_LANES; i++)
-            if (i < tile->row_count) _mm512_mask_storeu_epi32(out + (size_t)i * stride + first, mask, v[i]);
+        store_outputs(tile, first, v, out, stride);
     }
     _Alignas(64) uint32_t counts[SSLM_LANES];
-    _mm512_store_si512(counts, _mm512_permutex2var_epi32(clamped[0], in_order, clamped[1]));
+    _mm512_store_si512(counts, in_order(clamped[0], clamped[1]));
     for (int32_t i = 0; i < tile->row_count; i++) saturated[i] += counts[i];
 }
 

@@ -212,6 +212,27 @@ void TIERED(sslm_attend_pages)(sslm_tile *tile, const sslm_tile_page *pages, int
     }
 }
 
+query_shifts TIERED(sslm_quantize_query)(const sslm_job *job, const int32_t *x, int32_t head_dim, int16_t *codes)
+{
+    int32_t exponent = block_exponent_int32(x, head_dim);
+    uint32_t sizes = 0;
+    memset(codes, 0, padded_width(head_dim) * sizeof codes[0]);
+    for (int32_t d = 0; d < head_dim; d++) {
+        int32_t code = code_of(x[d], exponent);
+        codes[d] = (int16_t)code;
+        sizes += abs32(code);
+    }
+    return query_shifts_of(job, exponent, sizes);
+}
+
+void TIERED(sslm_start_tile)(void)
+{
+}
+
+void TIERED(sslm_end_tile)(void)
+{
+}
+
 void TIERED(sslm_divide_tile)(const sslm_tile *tile, const sslm_tile_head *head, int32_t *out, size_t stride,
                               uint64_t *saturated)
 {

@@ -64,7 +64,7 @@ static sslm_row_page page_of(const row_place *at, int32_t state, int32_t page)
 static void start_head(const row_place *at, sslm_row_head *head, const int32_t *x)
 {
     int32_t head_dim = at->keys.head_dim;
-    query_shifts shifts = quantize_query(at->keys.job, x, head_dim, head->codes);
+    query_shifts shifts = TIERED(sslm_quantize_query)(at->keys.job, x, head_dim, head->codes);
     head->sum_shift = shifts.sums;
     head->score_shift = shifts.scores;
     head->largest = INT32_MIN;

@@ -64,8 +64,6 @@ static void start_head(const tile_place *at, sslm_tile_head *head, int32_t index
 {
     sslm_tile *tile = at->tile;
     const sslm_rows *source = &at->keys.job->source;
-    for (int32_t lane = 0; lane < SSLM_LANES; lane++)
-        memset(head->codes[lane], 0, padded_width(tile->head_dim) * sizeof head->codes[lane][0]);
     memset(head->denominators, 0, sizeof head->denominators);
     size_t dims = ((size_t)tile->head_dim + SSLM_LANES - 1) / SSLM_LANES * SSLM_LANES;
     memset(head->numerators, 0, dims * sizeof head->numerators[0]);
@@ -73,10 +71,12 @@ static void start_head(const tile_place *at, sslm_tile_head *head, int32_t index
         head->largest[lane] = INT32_MIN;
         head->sum_shifts[lane] = 0;
         head->score_shifts[lane] = INT8_MAX;
-        if (lane >= tile->row_count) continue;
-        const int32_t *row = int32_row(source, at->first_row + lane);
-        query_shifts shifts = quantize_query(at->keys.job, row + (size_t)index * (size_t)tile->head_dim, tile->head_dim,
-                                             head->codes[lane]);
+        if (lane >= tile->row_count) {
+            memset(head->codes[lane], 0, padded_width(tile->head_dim) * sizeof head->codes[lane][0]);
+            continue;
+        }
+        const int32_t *x = int32_row(source, at->first_row + lane) + (size_t)index * (size_t)tile->head_dim;
+        query_shifts shifts = TIERED(sslm_quantize_query)(at->keys.job, x, tile->head_dim, head->codes[lane]);
         head->sum_shifts[lane] = shifts.sums;
         head->score_shifts[lane] = shifts.scores;
     }
@@ -159,6 +159,7 @@ void TIERED(sslm_attend_tile)(const sslm_job *job, size_t kv_head, int32_t first
     int32_t together = (int32_t)(score_count(job->program) / SSLM_LANES / head_scores);
     if (together > SSLM_TILE_HEADS_MAX) together = SSLM_TILE_HEADS_MAX;
     int32_t group = job->op->heads.head_count / keys->head_count, first_head = (int32_t)kv_head * group;
+    TIERED(sslm_start_tile)();
     for (int32_t done = 0; done < group; done += tile->head_count) {
         tile->head_count = group - done < together ? group - done : together;
         for (int32_t i = 0; i < tile->head_count; i++) {
@@ -172,4 +173,5 @@ void TIERED(sslm_attend_tile)(const sslm_job *job, size_t kv_head, int32_t first
                                      site_counts(job, thread) + first_row);
         }
     }
+    TIERED(sslm_end_tile)();
 }

@@ -11,9 +11,9 @@
 #define SSLM_TILE_HEADS_MAX 4
 
 /* Pages of values that are handed over together, as far as SSLM_PACKED_SIZE_BYTES has room for them. */
-#define SSLM_TILE_PAGES_MAX 4
+#define SSLM_TILE_PAGES_MAX 6
 
-/* Room for packed pages of one state: for eight of 64 dims beside those that are handed over together. */
+/* Room for packed pages of one state: for six of 64 dims beside those that are handed over together. */
 #define SSLM_PACKED_PAGES_MAX 12
 #define SSLM_PACKED_SIZE_BYTES (SSLM_PACKED_PAGES_MAX * 2 * SSLM_PAGE_TOKENS * 64)
 

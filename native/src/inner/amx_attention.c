@@ -120,13 +120,15 @@ ALWAYS_INLINE void finish_tokens(const sslm_tile *tile, const sslm_tile_page *pa
     fetch_ahead(lanes->next, SIDE * lanes->next_step, token / SIDE);
 }
 
-ALWAYS_INLINE void score_heads(sslm_tile *tile, const sslm_tile_page *page, const int is_whole, const int8_t *keys)
+ALWAYS_INLINE void score_heads(sslm_tile *tile, const sslm_tile_page *page, const int is_whole, const int8_t *keys,
+                               size_t next_step)
 {
     sum_planes planes;
     int32_t start = page->first / SIDE * SIDE;
     dot_tokens(tile, &tile->heads[0], keys, start);
     for (int32_t index = 0; index < tile->head_count; index++) {
         score_lanes lanes = start_scores(tile, &tile->heads[index], page);
+        lanes.next_step = next_step;
         for (int32_t token = start, next; token < page->last; token = next) {
             next = token + SIDE;
             store_dots(&planes);
@@ -143,10 +145,15 @@ void sslm_score_page_amx(sslm_tile *tile, const sslm_tile_page *page)
 {
     int32_t slot;
     int8_t *keys = place_of(&tile->keys, tile, page, &slot);
-    if (!is_packed(&tile->keys, slot, page->codes)) pack_keys((size_t)tile->head_dim, page->codes, keys);
+    /* Where a page has been packed, the next one most likely has been, too. */
+    size_t next_step = 0;
+    if (!is_packed(&tile->keys, slot, page->codes)) {
+        pack_keys((size_t)tile->head_dim, page->codes, keys);
+        next_step = page->next_step;
+    }
     TILES_READ_MEMORY();
-    if (page->is_whole) score_heads(tile, page, 1, keys);
-    else score_heads(tile, page, 0, keys);
+    if (page->is_whole) score_heads(tile, page, 1, keys, next_step);
+    else score_heads(tile, page, 0, keys, next_step);
 }
 
 /* For every 16 dims the high bytes of 64 tokens, and the low ones; zeros beyond the dims. Of four tokens the two in the

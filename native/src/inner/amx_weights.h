@@ -243,13 +243,11 @@ ALWAYS_INLINE page_groups weigh_keys_raised(const sslm_tile *tile, sslm_tile_hea
 {
     page_groups groups = find_groups(tile, head, page, is_whole);
     __m512i sum = _mm512_setzero_si512(), near_sum = sum, top = sum;
-    const char *next = start_fetch_ahead(tile, head, page);
     for (int32_t token = page->first / 4 * 4; token < page->last; token += 4) {
         raised_weight w[4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
             w[i] = weigh_token(tile, head, page, is_whole, &groups, lines, token + i, &sum, &near_sum);
-        fetch_ahead(next, 4 * page->next_step, token / 4);
         top = _mm512_or_si512(top, store_weights(w, planes, token / 4));
     }
     groups.has_top = _mm512_test_epi32_mask(top, top) != 0;

@@ -48,13 +48,13 @@ static void unpack_panel(const uint8_t *panel, int32_t groups, int32_t blocks, i
     const uint8_t *words = panel + int4_scales_size_bytes(groups * SSLM_GROUP_COLUMNS);
     const __m512i nibble = _mm512_set1_epi8(15);
     size_t plane = TILE_BYTES * (size_t)blocks;
-    for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line);
+    for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line, 1);
     for (int32_t group = 0; group < groups; group++, panel += 16) {
         __m512i scales = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)panel));
         scales = _mm512_or_si512(scales, _mm512_slli_epi32(scales, 16));
         for (int word = 0; word < 4; word++, words += 64, out += 128) {
             __m512i both = _mm512_loadu_si512(words);
-            keep_streaming(words);
+            keep_streaming(words, 1);
             unpacked_four first = unpack_four(_mm512_and_si512(both, nibble), scales);
             unpacked_four second = unpack_four(_mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), scales);
             _mm512_storeu_si512(out, first.upper);

@@ -181,8 +181,7 @@ static void multiply_lone_row(const sslm_products *products, int32_t first, int3
     }
     panel_run run = {.size_bytes = panel_size_bytes(matrix), .groups = (matrix->in_features + 3) / 4};
     code_strip strip = {.x = x, .in_tile = 1, .row_count = 1, .is_only = 1};
-    for (int32_t panel = first; panel < last; panel += 2)
-        multiply_strip(products, &run, panel, last - panel < 2 ? 1 : 2, &strip, 0);
+    multiply_only(products, &run, &strip, first, last);
 }
 
 void sslm_multiply_amx(const sslm_products *products, int32_t first, int32_t last)

@@ -51,7 +51,7 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, int32_t is_first, const sslm_r
         for (int half = first_half; half < last_half; half++) high[i][half] = low[i][half] = _mm256_setzero_si256();
     }
     if (is_first)
-        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line);
+        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line, 1);
     for (int32_t group = 0; group < groups; group++, panel += 16, words += 256) {
         __m256i group_high[TILE_ROWS][2], group_low[TILE_ROWS][2];
 #pragma GCC unroll 4
@@ -65,7 +65,7 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, int32_t is_first, const sslm_r
         }
 #pragma GCC unroll 4
         for (int word = 0; word < 4; word++) {
-            if (is_first) keep_streaming(words + 64 * word);
+            if (is_first) keep_streaming(words + 64 * word, 1);
 #pragma GCC unroll 2
             for (int half = first_half; half < last_half; half++) {
                 __m256i both = load(words + 64 * word + 32 * half);

@@ -53,7 +53,7 @@ ALWAYS_INLINE void dot_int4_rows(const uint8_t *panel, int32_t is_first, const s
         high[i] = low[i] = _mm512_setzero_si512();
     }
     if (is_first)
-        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line);
+        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line, 1);
     for (int32_t group = 0; group < groups; group++, panel += 16, words += 256) {
         __m512i group_high[INT4_ROWS], group_low[INT4_ROWS];
         size_t at = RECORD_INTS * (size_t)group;
@@ -65,7 +65,7 @@ ALWAYS_INLINE void dot_int4_rows(const uint8_t *panel, int32_t is_first, const s
 #pragma GCC unroll 4
         for (int word = 0; word < 4; word++) {
             __m512i both = _mm512_loadu_si512(words + 64 * word);
-            if (is_first) keep_streaming(words + 64 * word);
+            if (is_first) keep_streaming(words + 64 * word, 1);
             __m512i first = _mm512_and_si512(both, nibble);
             __m512i second = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
 #pragma GCC unroll 4

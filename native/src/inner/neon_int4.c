@@ -41,7 +41,7 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, int32_t is_first, const sslm_r
         for (int j = first; j < last; j++) high[i][j] = low[i][j] = vdupq_n_s32(0);
     }
     if (is_first)
-        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line);
+        for (const uint8_t *line = panel; line < words; line += 64) keep_streaming(line, 1);
     for (int32_t group = 0; group < groups; group++, panel += 16, words += 256) {
         int32x4_t group_high[2][4], group_low[2][4];
 #pragma GCC unroll 2
@@ -56,7 +56,7 @@ ALWAYS_INLINE void dot_rows(const uint8_t *panel, int32_t is_first, const sslm_r
         }
 #pragma GCC unroll 4
         for (int word = 0; word < 4; word++) {
-            if (is_first) keep_streaming(words + 64 * word);
+            if (is_first) keep_streaming(words + 64 * word, 1);
             int8x16_t fours[2];
 #pragma GCC unroll 2
             for (int i = 0; i < row_count; i++) fours[i] = vld1q_s8(x[i] + 8 + 16 * word);

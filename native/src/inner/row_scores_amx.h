@@ -39,32 +39,26 @@ void TIERED(sslm_end_scores)(void)
     _tile_release();
 }
 
-typedef int32_t row_sums[2][SIDE][SIDE];
+typedef int32_t row_sums[SIDE][SIDE];
 
-/* The sums of 32 tokens from `token` on. */
+/* The sums of 16 tokens from `token` on. */
 ALWAYS_INLINE void dot_row(const sslm_row_heads *row, const sslm_row_page *page, int32_t token, fetch_cursor *next,
                            row_sums sums)
 {
     size_t stride = 2 * (size_t)page->head_dim;
     const char *keys = (const char *)page->codes + stride * (size_t)token;
     _tile_zero(0);
-    _tile_zero(1);
     /* What a tile has beyond the dims meets zeros; after a page's last codes there are exponents. */
     for (int32_t d = 0; d < page->head_dim; d += TILE_DIMS) {
         const int8_t *queries = row->packed + BLOCK * (size_t)d;
-        _tile_loadd(4, queries, BLOCK);
-        _tile_loadd(2, keys + 2 * d, stride);
-        _tile_dpbssd(0, 2, 4);
-        _tile_loadd(5, queries + TILE_BYTES, BLOCK);
-        _tile_dpbusd(0, 2, 5);
-        fetch_lines(next, 4);
-        _tile_loadd(3, keys + 2 * d + SIDE * stride, stride);
-        _tile_dpbssd(1, 3, 4);
-        _tile_dpbusd(1, 3, 5);
+        _tile_loadd(1, keys + 2 * d, stride);
+        _tile_loadd(2, queries, BLOCK);
+        _tile_dpbssd(0, 1, 2);
+        _tile_loadd(3, queries + TILE_BYTES, BLOCK);
+        _tile_dpbusd(0, 1, 3);
         fetch_lines(next, 4);
     }
-    _tile_stored(0, sums[0], BLOCK);
-    _tile_stored(1, sums[1], BLOCK);
+    _tile_stored(0, sums, BLOCK);
 }
 
 /* The shifts of the sums of four heads, four times. */
@@ -128,10 +122,12 @@ void TIERED(sslm_score_row)(sslm_row_heads *row, const sslm_row_page *page)
     const char *end = next.far + 128 * (size_t)page->head_dim;
     for (int i = 0; i < SSLM_ROW_HEADS_MAX; i++) largest[i] = _mm512_set1_epi32(INT32_MIN);
     /* A page holds 64 tokens, so that whole groups can be read whatever they contain. */
-    int32_t start = page->first / 32 * 32;
-    for (int32_t token = start; token < page->last; token += 32) dot_row(row, page, token, &next, sums[token / 32]);
-    for (int32_t token = start; token < page->last; token += 16) {
-        cut_sums(sums[token / 32][token / 16 % 2], &shifts, &next, cut);
+    int32_t token = page->first / SIDE * SIDE;
+    dot_row(row, page, token, &next, sums[0]);
+    for (int32_t turn = 0; token < page->last; token += SIDE, turn ^= 1) {
+        /* The next sums are on their way while these are read. */
+        if (token + SIDE < page->last) dot_row(row, page, token + SIDE, &next, sums[turn ^ 1]);
+        cut_sums(sums[turn], &shifts, &next, cut);
 #pragma GCC unroll 4
         for (int i = 0; i < SSLM_ROW_HEADS_MAX; i++)
             if (i < row->head_count) {

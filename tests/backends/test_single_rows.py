@@ -7,7 +7,7 @@ import pytest
 
 from sslm.program import ops
 from sslm.program.ops import SaturationSite
-from sslm.program.states import PAGE_TOKENS, State, StateKind
+from sslm.program.states import State, StateKind
 from tests.backends.backends import open_named
 from tests.backends.single_op import CODE_MAX, INT32_MAX, Memory, OneLayer, int32_buffer, run_layer
 

@@ -3,11 +3,13 @@
     python -m benchmarks.decode [MODEL.sslm] [--large-layers 20] [--threads 1] [--tier auto]
         [--rounds 30] [--json]
 
-Of a model in memory that is larger than the caches (``--large-layers 0``: none) it measures which
-share of the read ceiling decode reaches; of a file also what four sequences gain that are decoded
-together, and what 2,000 tokens of context cost beside the bytes that they add. What is compared is
-timed in turns, and the medians of the quotients are shown: machines differ and neighbours come and
-go, the ratio stays. The ceiling is one thread that reads the same memory and does nothing else.
+Of a model in memory that is larger than the caches (``--large-layers 0``: none) and of a file it
+measures which share of the read ceiling decode reaches, and what 2,000 tokens of context cost
+beside the bytes that they add; of a file also what four sequences gain that are decoded together,
+and what reading costs as many bytes more, which a cache that holds part of the weights makes
+dearer. What is compared is timed in turns, and the medians of the quotients are shown: machines
+differ and neighbours come and go, the ratio stays. The ceiling is one thread that reads the same
+memory and does nothing else.
 """
 
 import argparse
@@ -16,11 +18,11 @@ import statistics
 from pathlib import Path
 
 from benchmarks.decode_steps import Steps
-from benchmarks.large_model import CONTEXT_TOKENS, large_model
+from benchmarks.large_model import large_model
 from sslm.artifact import Artifact, read_artifact
 from sslm.bench.traffic import Traffic
 from sslm.engine.runner import build_program
-from sslm.memory import huge_page_bytes
+from sslm.memory import anonymous_memory, huge_page_bytes
 from sslm.native_library import read_through
 
 BATCH = 4
@@ -31,30 +33,37 @@ Facts = dict[str, object]
 
 
 def large_facts(layer_count: int, *, threads: int, tier: str, rounds: int) -> Facts:
-    """Compare decode of a large model with reading its weights."""
+    """Compare decode of a large model with reading its weights, and with decode after much."""
     model = large_model(layer_count)
-    read_bytes = Traffic(model.program, model.tensors).weight_bytes
+    traffic = Traffic(model.program, model.tensors)
+    read_bytes = traffic.weight_bytes
     huge_bytes = huge_page_bytes(model.matrices)
     with Steps(
-        model.program, model.tensors, tier=tier, threads=threads, context_tokens=CONTEXT_TOKENS
+        model.program, model.tensors, tier=tier, threads=threads, context_tokens=DEPTH + 1
     ) as steps:
-        sequence = steps.sequence(0)
-        steps.step([sequence])
+        one, long = steps.sequence(0), steps.sequence(DEPTH)
         samples = [
-            (steps.timed(lambda: read_through(model.matrices)), steps.step([sequence]))
+            (
+                steps.timed(lambda: read_through(model.matrices)),
+                steps.step([one]),
+                steps.step([long]),
+            )
             for _ in range(rounds)
         ]
         tier = steps.tier
-    shares = [
-        read_ns * read_bytes / model.matrices.nbytes / step_ns for read_ns, step_ns in samples
-    ]
+    shares = [read * read_bytes / model.matrices.nbytes / step for read, step, _ in samples]
     return {
         "large_tier": tier,
         "large_weight_bytes": read_bytes,
         "large_huge_page_bytes": huge_bytes,
-        "large_read_gb_per_s": _speed(model.matrices.nbytes, [read for read, _ in samples]),
-        "large_decode_gb_per_s": _speed(read_bytes, [step for _, step in samples]),
+        "large_read_gb_per_s": _speed(model.matrices.nbytes, [read for read, *_ in samples]),
+        "large_decode_gb_per_s": _speed(read_bytes, [step for _, step, _ in samples]),
         "large_decode_over_ceiling_ratio": round(statistics.median(shares), 3),
+    } | {
+        f"large_{name}": value
+        for name, value in _context_facts(
+            traffic, DEPTH, [(step, long) for _, step, long in samples]
+        ).items()
     }
 
 
@@ -65,6 +74,7 @@ def model_facts(artifact: Artifact, *, threads: int, tier: str, rounds: int) -> 
     depth = min(DEPTH, program.max_position_embeddings - 1)
     prefill_tokens = min(PREFILL_TOKENS, depth)
     samples = []
+    states = _block(traffic.state_bytes(depth, 1))
     with Steps(
         program, artifact.tensors, tier=tier, threads=threads, context_tokens=depth + 1
     ) as steps:
@@ -77,13 +87,14 @@ def model_facts(artifact: Artifact, *, threads: int, tier: str, rounds: int) -> 
                     steps.step([one]),
                     steps.step(batch),
                     steps.step([long]),
+                    steps.timed(lambda: _read_both(artifact.file.view, states)),
                 )
             )
         prefill_ns = [_prefill(steps, prefill_tokens) for _ in range(min(rounds, PREFILL_ROUNDS))]
         tier = steps.tier
-    bytes_ratio = 1 + traffic.state_bytes(depth, 1) / traffic.weight_bytes
-    context_ratio = statistics.median(long / one for _, one, _, long in samples)
-    step_ms = statistics.median(step for _, step, _, _ in samples) / 1e6
+    step_ms = statistics.median(step for _, step, *_ in samples) / 1e6
+    read_ratio = statistics.median(both / read for read, *_, both in samples)
+    read_bytes_ratio = 1 + states.nbytes / artifact.file_size_bytes
     shares = [
         read * traffic.weight_bytes / artifact.file_size_bytes / step for read, step, *_ in samples
     ]
@@ -97,15 +108,37 @@ def model_facts(artifact: Artifact, *, threads: int, tier: str, rounds: int) -> 
         "decode_over_ceiling_ratio": round(statistics.median(shares), 3),
         "batch": BATCH,
         "batch_over_one_ratio": round(
-            statistics.median(BATCH * one / four for _, one, four, _ in samples), 3
+            statistics.median(BATCH * one / four for _, one, four, *_ in samples), 3
         ),
-        "context_tokens": depth,
-        "context_over_none_ratio": round(context_ratio, 3),
-        "context_bytes_ratio": round(bytes_ratio, 3),
-        "context_time_over_bytes_ratio": round(context_ratio / bytes_ratio, 3),
+        **_context_facts(traffic, depth, [(one, long) for _, one, _, long, _ in samples]),
+        "reading_time_over_bytes_ratio": round(read_ratio / read_bytes_ratio, 3),
         "prefill_tokens": prefill_tokens,
         "prefill_tokens_per_s": round(1e9 * prefill_tokens / min(prefill_ns), 1),
     }
+
+
+def _context_facts(traffic: Traffic, depth: int, samples: list[tuple[int, int]]) -> Facts:
+    """Compare steps without context and with *depth* tokens of it, in nanoseconds."""
+    time_ratio = statistics.median(long / one for one, long in samples)
+    bytes_ratio = 1 + traffic.state_bytes(depth, 1) / traffic.weight_bytes
+    return {
+        "context_tokens": depth,
+        "context_over_none_ratio": round(time_ratio, 3),
+        "context_bytes_ratio": round(bytes_ratio, 3),
+        "context_time_over_bytes_ratio": round(time_ratio / bytes_ratio, 3),
+    }
+
+
+def _block(size_bytes: int) -> memoryview:
+    """Return memory that is there, as large as the states that a step reads."""
+    block = memoryview(anonymous_memory(size_bytes))
+    block[:] = bytes(size_bytes)
+    return block
+
+
+def _read_both(weights: memoryview, states: memoryview) -> None:
+    read_through(weights)
+    read_through(states)
 
 
 def _prefill(steps: Steps, count: int) -> int:

@@ -14,7 +14,7 @@ from sslm.model.tensor_shapes import tensor_shapes
 from sslm.program.program import Program
 from sslm.program.tensors import Tensor, padded, size_bytes
 
-CONTEXT_TOKENS: Final = 256
+CONTEXT_TOKENS: Final = 4096
 _ALIGNMENT_BYTES: Final = 256
 _RANDOM_SIZE_BYTES: Final = 8 << 20
 _FRACTION_BITS: Final = 16

@@ -55,6 +55,12 @@ CASES = {
     # Many pages, since the last bit of a page's share rarely shows.
     "rounded near": Pages((0,) + (7,) * 120, 9.0, (14,) * 40 + (15,)),
     "nearly vanishing": Pages((0,) + (47, 48, 49) * 20, 0.0, (14,), least_code=32000),
+    "a row of every shift": Pages(EVERY_SHIFT, 12.0, (15,), row_count=1),
+    "a row with keys at the limit": Pages((0,) + (7, 8) * 40, 0.0, (14,), row_count=1),
+    "a row of vanishing keys": Pages(
+        (0,) + tuple(range(38, 50)) * 6, 0.0, (14,), least_code=32000, row_count=1
+    ),
+    "single rows": Pages((0, 8, 16, 4, 40), 8.0, (14, 15, 17), row_count=5),
     "few rows": Pages((0, 8, 16, 4, 40), 8.0, (14, 15, 17), row_count=21),
     "narrow heads": Pages((0, 8, 3, 16, 30), 9.0, (8, 9, 16), head_dim=24),
     "odd wide heads": Pages((0, 8, 3, 16, 30, 1, 2), 9.0, (8, 9, 16), head_dim=130),

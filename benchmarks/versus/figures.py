@@ -249,6 +249,16 @@ def large_figures(large: dict[int, dict[str, Any]]) -> Iterator[Figure]:
             unit="GB/s",
             note=f"reading with one thread, {facts['large_weight_bytes'] / 1e9:.2f} GB of weights",
         )
+        yield Figure(
+            key=f"context_2000_large_time_over_bytes_ratio_{threads}t",
+            value=facts["large_context_time_over_bytes_ratio"],
+            target=1.08 if threads == 1 else None,
+            is_at_least=False,
+            ours=facts["large_context_over_none_ratio"],
+            theirs=facts["large_context_bytes_ratio"],
+            unit="times",
+            note="of bytes read, the same model",
+        )
 
 
 def cost_figures(costs: dict[str, Any]) -> Iterator[Figure]:

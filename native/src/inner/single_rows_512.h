@@ -216,9 +216,10 @@ ALWAYS_INLINE void sum_values(const row_weights *weights, int group, const int16
         masks[i] = rest >= 16 ? 0xffff : rest <= 0 ? 0 : (__mmask16)((1u << rest) - 1);
         high[i] = low[i] = _mm512_setzero_si512();
     }
-    for (uint32_t left = weights->pairs[group]; left != 0; left &= left - 1) {
-        size_t pair = (size_t)__builtin_ctz(left);
-        const int16_t *v = values + 2 * (pair * (size_t)head_dim + (size_t)first_dim);
+    /* From the last pair on: the first bit that is set takes an instruction that not every CPU has. */
+    for (uint32_t left = weights->pairs[group], pair; left != 0; left ^= UINT32_C(1) << pair) {
+        pair = 31 - (uint32_t)__builtin_clz(left);
+        const int16_t *v = values + 2 * ((size_t)pair * (size_t)head_dim + (size_t)first_dim);
         __m512i h = _mm512_set1_epi32(high_weights[pair]), l = _mm512_set1_epi32(low_weights[pair]);
         fetch_lines(next, 1);
 #pragma GCC unroll 4

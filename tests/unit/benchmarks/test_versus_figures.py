@@ -114,10 +114,14 @@ def test_other_benchmarks_are_held_to_their_targets(samples: Samples) -> None:
         "large_decode_gb_per_s": 9.1,
         "large_read_gb_per_s": 10.0,
         "large_weight_bytes": 1_200_000_000,
+        "large_context_time_over_bytes_ratio": 1.09,
+        "large_context_over_none_ratio": 1.2,
+        "large_context_bytes_ratio": 1.1,
     }
     found = figures_of(samples, large={1: facts, 2: facts})
     assert found["decode_large_read_over_ceiling_ratio_1t"].is_met is True
     assert found["decode_large_read_over_ceiling_ratio_2t"].is_met is None
+    assert found["context_2000_large_time_over_bytes_ratio_1t"].is_met is False
     costs = {"plan_bytes": 17 << 20, "import_s": 0.1, "open_s": 0.3, "load_import_s": 0.2}
     by_key = {figure.key: figure for figure in cost_figures(costs)}
     assert {key: figure.is_met for key, figure in by_key.items()} == {

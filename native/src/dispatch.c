@@ -17,6 +17,7 @@ void sslm_dispatch_start(sslm_dispatch *dispatch, sslm_thread *scratch, int32_t 
 {
     dispatch->scratch = scratch;
     dispatch->hook = (sslm_parallel_for){.run = NULL, .max_tasks = 0};
+    for (int32_t i = 0; i < SSLM_TICKETS; i++) dispatch->tickets[i].dispatch = dispatch;
     /* What does not exist is in use for ever. */
     for (int32_t i = scratch_count; i < SSLM_TASK_COUNT_MAX; i++)
         dispatch->used_scratch[i / 64] |= UINT64_C(1) << (i % 64);
@@ -49,11 +50,16 @@ static int is_fault_of(uint64_t fault, uint64_t number)
     return fault != 0 && fault >> FAULT_LOOP_SHIFT == number << FAULT_LOOP_SHIFT >> FAULT_LOOP_SHIFT;
 }
 
-/* Keep the first fault of each loop. */
+static int is_fault_since(uint64_t fault, uint64_t number)
+{
+    return fault != 0 && (int64_t)(((fault >> FAULT_LOOP_SHIFT) - number) << FAULT_LOOP_SHIFT) >= 0;
+}
+
+/* Keep the first fault of each loop, and none of a loop that is over. */
 static void blame(sslm_dispatch *dispatch, uint64_t number, uint64_t kind, int32_t index)
 {
     uint64_t before = atomic_load(&dispatch->fault), fault = fault_of(number, kind, index);
-    while (!is_fault_of(before, number) && !atomic_compare_exchange_weak(&dispatch->fault, &before, fault)) {}
+    while (!is_fault_since(before, number) && !atomic_compare_exchange_weak(&dispatch->fault, &before, fault)) {}
 }
 
 /* Take a task for a loop; false if it was taken in this one, or the loop is over. */
@@ -105,12 +111,13 @@ static void do_block(sslm_dispatch *dispatch, int32_t index, int32_t scratch)
 /* The sslm_task that hooks are given. Whatever it is called with and whenever, it does no harm. */
 static void do_task(void *argument, int32_t index)
 {
-    sslm_dispatch *dispatch = argument;
+    const sslm_ticket *ticket = argument;
+    sslm_dispatch *dispatch = ticket->dispatch;
     uint64_t loop = atomic_load_explicit(&dispatch->loop, memory_order_acquire);
     uint64_t number = loop >> LOOP_COUNT_BITS;
     int32_t task_count = (int32_t)(loop & LOOP_COUNT_MASK);
-    /* No loop is going on: there is nobody to blame it on. */
-    if (task_count == 0) return;
+    /* Its loop is over: there is nobody to blame it on. */
+    if (task_count == 0 || atomic_load_explicit(&ticket->number, memory_order_relaxed) != number) return;
     if (index < 0 || index >= task_count) {
         blame(dispatch, number, SSLM_FAULT_INVENTED, index);
     } else if (!take_task(dispatch, number, index)) {
@@ -123,11 +130,14 @@ static void do_task(void *argument, int32_t index)
     }
 }
 
-/* End a loop: take what was omitted, so that nobody can begin it any more, and wait for who is still at work. */
-static void close_loop(sslm_dispatch *dispatch, uint64_t number, int32_t task_count)
+/* End a loop: take what was omitted, so that nobody can begin it any more, and wait for who is still at work. Returns
+ * whether every task had been done. */
+static int close_loop(sslm_dispatch *dispatch, uint64_t number, int32_t task_count)
 {
+    int is_whole = 1;
     for (int32_t index = 0; index < task_count; index++) {
         if (atomic_load_explicit(&dispatch->marks[index], memory_order_acquire) == 2 * number + 1) continue;
+        is_whole = 0;
         if (take_task(dispatch, number, index)) {
             blame(dispatch, number, SSLM_FAULT_OMITTED, index);
             continue;
@@ -136,6 +146,7 @@ static void close_loop(sslm_dispatch *dispatch, uint64_t number, int32_t task_co
         while (atomic_load_explicit(&dispatch->marks[index], memory_order_acquire) != 2 * number + 1) relax();
     }
     atomic_store_explicit(&dispatch->loop, number << LOOP_COUNT_BITS, memory_order_release);
+    return is_whole;
 }
 
 /* Blocks of the loop at hand: a task each. */
@@ -158,12 +169,15 @@ int32_t sslm_dispatch_run(sslm_dispatch *dispatch, sslm_loop_body body, const vo
         return SSLM_OK;
     }
     uint64_t number = (atomic_load_explicit(&dispatch->loop, memory_order_relaxed) >> LOOP_COUNT_BITS) + 1;
+    sslm_ticket *ticket = &dispatch->tickets[number % SSLM_TICKETS];
+    atomic_store_explicit(&ticket->number, number, memory_order_relaxed);
+    atomic_store(&dispatch->fault, 0);
     atomic_store_explicit(&dispatch->loop, number << LOOP_COUNT_BITS | (uint64_t)task_count, memory_order_release);
-    int32_t stopped = dispatch->hook.run(dispatch->hook.user, do_task, dispatch, task_count);
-    close_loop(dispatch, number, task_count);
+    int32_t stopped = dispatch->hook.run(dispatch->hook.user, do_task, ticket, task_count);
+    int is_whole = close_loop(dispatch, number, task_count);
     dispatch->stopped = stopped;
     if (stopped != 0) return SSLM_STOPPED_HOOK;
-    return is_fault_of(atomic_load(&dispatch->fault), number) ? SSLM_BROKEN_HOOK : SSLM_OK;
+    return is_whole && !is_fault_of(atomic_load(&dispatch->fault), number) ? SSLM_OK : SSLM_BROKEN_HOOK;
 }
 
 void sslm_dispatch_explain(const sslm_dispatch *dispatch, sslm_run *run)

@@ -10,6 +10,15 @@
 /* Do items first … last - 1 with scratch that nobody else uses meanwhile. */
 typedef void (*sslm_loop_body)(const void *job, int32_t first, int32_t last, sslm_thread *scratch);
 
+/* What a hook hands back with every task: by it a call that comes too late is told from those of the loop at hand. */
+typedef struct {
+    void *dispatch;
+    _Atomic uint64_t number;                     /* of the loop that it was last given for */
+} sslm_ticket;
+
+/* Loops until a ticket is given again. */
+#define SSLM_TICKETS 64
+
 /* `loop` holds the number of the loop in its high bits, and the count of its tasks, which is 0 between loops, in
  * the low ones. A task's mark is twice the number of the last loop in which it was taken, and
  * one more once it was done: marks only ever grow, so that an invocation that comes too late finds itself late. */
@@ -27,6 +36,7 @@ typedef struct {
     int32_t stopped;                             /* what the last loop's hook returned */
     _Alignas(64) _Atomic uint64_t used_scratch[SSLM_TASK_COUNT_MAX / 64];    /* a bit each */
     _Alignas(64) _Atomic uint64_t marks[SSLM_TASK_COUNT_MAX];
+    sslm_ticket tickets[SSLM_TICKETS];
 } sslm_dispatch;
 
 /* No hook; the rest is zeros. */

@@ -96,8 +96,10 @@ class _Tasks:
 
 def _index_of(arguments: tuple[object, ...], named: dict[str, object]) -> int:
     """Return the index that a task is called with; integers of other libraries are welcome."""
-    if len(arguments) != 1 or named:
-        raise TaskCallError(f"{len(arguments) + len(named)} arguments")
+    if named:
+        raise TaskCallError(f"the keyword {next(iter(named))}")
+    if len(arguments) != 1:
+        raise TaskCallError(f"{len(arguments)} arguments")
     (value,) = arguments
     # Python counts a truth value as an integer, and a hook hardly means it.
     if isinstance(value, bool):

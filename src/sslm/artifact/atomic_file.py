@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 from sslm.artifact.file_lock import is_still_at, open_lock_file, try_lock
 from sslm.artifact.write_errors import named_write_errors
 from sslm.errors.artifact import UnwritableFileError
-from sslm.errors.commands import OutputIsFolderError, OutputNotFileError
+from sslm.errors.commands import OutputExistsError, OutputIsFolderError, OutputNotFileError
 
 _ENDING: Final = ".partial"
 _RANDOM_BYTES: Final = 6
@@ -47,8 +47,46 @@ def require_replaceable(path: str | os.PathLike[str]) -> bool:
     return True
 
 
+def give_name(partial: Path, target: Path, *, is_replaced: bool) -> None:
+    """Give a finished file its name, and make that last.
+
+    Args:
+        partial: The file, in the same folder or one inside it.
+        target: Its name.
+        is_replaced: Whether it takes the place of a file that has the name, in one step.
+
+    Raises:
+        OutputExistsError: If there is one by now, and it may not.
+        OSError: If the system refuses.
+    """
+    if is_replaced:
+        partial.replace(target)
+    else:
+        try:
+            _take_free_name(partial, target)
+        except FileExistsError:
+            raise OutputExistsError(os.fspath(target)) from None
+    sync_folder(target.parent)
+
+
+def _take_free_name(partial: Path, target: Path) -> None:
+    if not _IS_POSIX:
+        partial.rename(target)  # Here it never takes the place of another file.
+        return
+    try:
+        target.hardlink_to(partial)
+    except FileExistsError:
+        raise
+    except OSError:  # Not every file system has links.
+        if os.path.lexists(target):
+            raise FileExistsError(os.fspath(target)) from None
+        partial.replace(target)
+    else:
+        partial.unlink()
+
+
 @contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str], *, is_replaced: bool = True) -> Iterator[BinaryIO]:
     """Write a file under a temporary name in its own folder; give it its name at the end.
 
     The bytes are on the disk before the name is. An existing file is replaced in one step. If
@@ -57,6 +95,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Args:
         path: The name that the file gets.
+        is_replaced: Whether it may be another file's by then.
 
     Yields:
         The file, open for writing at any place.
@@ -64,6 +103,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises:
         DiskFullError: If the disk, or the quota on it, has no room.
         UnwritableFileError: If the system refuses for another reason.
+        OutputExistsError: If the name is taken by then, and may not be.
         ArgumentError: As :func:`require_replaceable` does, before anything is written.
     """
     target = Path(path)
@@ -78,14 +118,13 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
                 if _IS_POSIX:
                     # While it is locked: another process could take it for a leftover after that.
-                    partial.replace(target)
+                    give_name(partial, target, is_replaced=is_replaced)
             if not _IS_POSIX:
-                partial.replace(target)
+                give_name(partial, target, is_replaced=is_replaced)
         except BaseException:
             with suppress(OSError):
                 partial.unlink()
             raise
-        sync_folder(target.parent)
 
 
 def _make(target: Path) -> tuple[Path, BinaryIO]:

@@ -158,7 +158,7 @@ def bench(
                 on_progress=lambda done, total: report("bench", done, total),
             )
         if plot is not None:
-            _draw(plot, found, opened)
+            _draw(plot, found, opened, force=force)
         if as_json:
             print_json(_facts(opened, found, fitted))
         else:
@@ -191,11 +191,11 @@ def _require_plot(plot: Path, *, force: bool) -> None:
         raise OutputExistsError(os.fspath(plot))
 
 
-def _draw(plot: Path, found: "tuple[Measurement, ...]", opened: "Model") -> None:
+def _draw(plot: Path, found: "tuple[Measurement, ...]", opened: "Model", *, force: bool) -> None:
     from sslm.artifact.atomic_file import atomic_file
     from sslm.bench.plot import draw
 
-    with atomic_file(plot) as file:
+    with atomic_file(plot, is_replaced=force) as file:
         draw(found, opened.path.name, file, ending=plot.suffix[1:].lower())
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sslm.cli.answers import note_cut, note_digest, read_answer
 from sslm.cli.output import note, print_text, shown
 from sslm.errors.base import SslmError
-from sslm.errors.commands import SavedFileExistsError
+from sslm.errors.commands import OutputExistsError, SavedFileExistsError
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
@@ -138,8 +138,11 @@ class Conversation:
                 {"role": message.role, "content": message.content} for message in self.messages
             ],
         }
-        with atomic_file(path) as file:
-            file.write((json.dumps(facts, ensure_ascii=False, indent=2) + "\n").encode())
+        try:
+            with atomic_file(path, is_replaced=is_replaced) as file:
+                file.write((json.dumps(facts, ensure_ascii=False, indent=2) + "\n").encode())
+        except OutputExistsError:  # It came meanwhile.
+            raise SavedFileExistsError(str(path)) from None
         note(shown(f"saved {len(self.messages)} messages to {path}"))
 
 

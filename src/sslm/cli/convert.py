@@ -57,7 +57,12 @@ def convert(
     started_ns = time.perf_counter_ns()
     with about_file(str(source)), progress(is_shown=not no_progress) as report:
         done = convert_gguf(
-            source, out, weights=weights, head_weights=head_weights, on_progress=report
+            source,
+            out,
+            weights=weights,
+            head_weights=head_weights,
+            is_replaced=force,
+            on_progress=report,
         )
     elapsed_ms = (time.perf_counter_ns() - started_ns) // NANOSECONDS_PER_MS
     if as_json:

@@ -15,7 +15,7 @@ from sslm.artifact import (
     read_artifact,
     write_artifact,
 )
-from sslm.artifact.atomic_file import require_replaceable, sync_folder
+from sslm.artifact.atomic_file import give_name, require_replaceable
 from sslm.artifact.work_folder import work_folder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.backends.native import NativeBackend
@@ -68,6 +68,7 @@ def convert_gguf(
     *,
     weights: str = "int8",
     head_weights: str = "int8",
+    is_replaced: bool = True,
     on_progress: Progress = lambda what, done, total: None,
 ) -> ConversionReport:
     """Convert a GGUF model; the same source and version give the same bytes on every machine.
@@ -81,6 +82,7 @@ def convert_gguf(
         out: Where the artifact goes; its folder must be there.
         weights: Format of the weights of the layers: ``int8`` or ``int4``.
         head_weights: The same for the embedding and the output projection.
+        is_replaced: Whether *out* may be another file's when the artifact is complete.
         on_progress: Called often.
 
     Raises:
@@ -88,6 +90,7 @@ def convert_gguf(
         CalibrationError, AccumulatorBoundError: If its numbers do not suit the arithmetic.
         ConversionDiffersError: If this machine does not compute what the reference computed.
         DiskFullError, UnwritableFileError: If the artifact cannot be written.
+        OutputExistsError: If *out* is taken by then, and may not be.
         ArgumentError: If *out* is no regular file, or the source itself.
     """
     formats = WeightFormats(weights, head_weights)
@@ -100,8 +103,7 @@ def convert_gguf(
         written = _write_verified(folder, parts, tensors, on_progress)
         report = _report(path, written, parts.provenance.source_sha256)
         with named_write_errors(path):
-            written.replace(path)
-            sync_folder(path.parent)
+            give_name(written, path, is_replaced=is_replaced)
     return report
 
 

@@ -1,6 +1,7 @@
 """A file appears complete or not at all."""
 
 import errno
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from sslm.errors.artifact import (
     UnwritableFileError,
 )
 from sslm.errors.canonical_json import JsonRangeError
-from sslm.errors.commands import OutputIsFolderError
+from sslm.errors.commands import OutputExistsError, OutputIsFolderError
 from sslm.program.tensors import Tensor
 from tests.file_sizes import file_size_limit
 from tests.unit.artifact import tiny_artifact
@@ -156,6 +157,31 @@ def test_quota(tmp_path: Path) -> None:
     with pytest.raises(DiskFullError), atomic_file(tmp_path / "a"):
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_name_that_was_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    """It stays that of another file that came meanwhile, unless that may be replaced."""
+
+    def refuse(*names: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse)
+    name = tmp_path / "a"
+    with pytest.raises(OutputExistsError), atomic_file(name, is_replaced=False):
+        name.write_bytes(b"precious")
+    assert name.read_bytes() == b"precious"
+    with atomic_file(name) as file:
+        file.write(b"new")
+    assert name.read_bytes() == b"new"
+    name.unlink()
+    with atomic_file(name, is_replaced=False) as file:
+        file.write(b"first")
+    assert name.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [name]
 
 
 def test_folder_that_is_not_there(tmp_path: Path) -> None:

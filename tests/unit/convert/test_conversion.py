@@ -18,7 +18,7 @@ from sslm.engine.model import Model
 from sslm.engine.runner import Runner, open_backend
 from sslm.errors.artifact import DiskFullError, UnwritableFileError
 from sslm.errors.base import SslmError
-from sslm.errors.commands import OutputNotFileError
+from sslm.errors.commands import OutputExistsError, OutputNotFileError
 from sslm.errors.convert import ConversionDiffersError
 from sslm.errors.model import SourceTensorMissingError
 from sslm.errors.runtime import OptionRangeError
@@ -278,3 +278,18 @@ def test_only_a_file_is_replaced_and_never_the_source(tmp_path: Path) -> None:
         convert_gguf(source, tmp_path / ("x" * 300 + ".sslm"))
     assert source.read_bytes() == before
     assert names(tmp_path) == there
+
+
+def test_a_file_that_comes_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    source, out = source_in(tmp_path), tmp_path / "out.sslm"
+
+    def write_there(what: str, done: int, total: int) -> None:
+        out.write_bytes(b"precious")
+
+    with pytest.raises(OutputExistsError):
+        convert_gguf(source, out, is_replaced=False, on_progress=write_there)
+    assert out.read_bytes() == b"precious"
+    out.unlink()
+    report = convert_gguf(source, out, is_replaced=False)
+    assert hashlib.sha256(out.read_bytes()).hexdigest() == report.file_sha256
+    assert sorted(tmp_path.iterdir()) == [out, source]

@@ -251,21 +251,4 @@ static void add_group(const sslm_tile *tile, sslm_tile_head *head, const sslm_ti
     }
 }
 
-void sslm_attend_pages_avx512vnni(sslm_tile *tile, const sslm_tile_page *pages, int32_t page_count)
-{
-    for (int32_t i = 0; i < page_count * tile->head_count; i++) {
-        sslm_tile_head *head = &tile->heads[i % tile->head_count];
-        const sslm_tile_page *page = &pages[i / tile->head_count];
-        weigh_page(tile, head, page);
-        add_group(tile, head, page, &tile->near);
-        add_group(tile, head, page, &tile->far);
-    }
-}
-
-void TIERED(sslm_start_tile)(void)
-{
-}
-
-void TIERED(sslm_end_tile)(void)
-{
-}
+#include "page_by_page.h"

@@ -45,17 +45,6 @@ ALWAYS_INLINE __m512i dot_eight(const int16_t *query, const int16_t *keys, int32
     return sum_each(v);
 }
 
-/* Queries are read as they are. */
-void TIERED(sslm_start_scores)(sslm_row_heads *row, int32_t head_dim)
-{
-    (void)row;
-    (void)head_dim;
-}
-
-void TIERED(sslm_end_scores)(void)
-{
-}
-
 static void score_row_head(sslm_row_head *head, const sslm_row_page *page, fetch_cursor *next, int32_t lines)
 {
     __m512i largest = _mm512_set1_epi32(INT32_MIN);

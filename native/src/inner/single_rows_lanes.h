@@ -50,17 +50,6 @@ static __attribute__((noinline)) void shift_scores(const int64_t *restrict sums,
     for (int32_t i = 0; i < SSLM_PAGE_TOKENS; i++) scores[i] = (int32_t)(((sums[i] >> own[i]) + 1) >> 1);
 }
 
-/* Queries are read as they are. */
-void TIERED(sslm_start_scores)(sslm_row_heads *row, int32_t head_dim)
-{
-    (void)row;
-    (void)head_dim;
-}
-
-void TIERED(sslm_end_scores)(void)
-{
-}
-
 static void score_head_row(sslm_row_head *head, const sslm_row_page *page)
 {
     int64_t sums[SSLM_PAGE_TOKENS] = {0};

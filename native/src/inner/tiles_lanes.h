@@ -201,16 +201,7 @@ static void add_group(const sslm_tile *tile, sslm_tile_head *head, const sslm_ti
     }
 }
 
-void TIERED(sslm_attend_pages)(sslm_tile *tile, const sslm_tile_page *pages, int32_t page_count)
-{
-    for (int32_t i = 0; i < page_count * tile->head_count; i++) {
-        sslm_tile_head *head = &tile->heads[i % tile->head_count];
-        const sslm_tile_page *page = &pages[i / tile->head_count];
-        weigh_page(tile, head, page);
-        add_group(tile, head, page, &tile->near);
-        add_group(tile, head, page, &tile->far);
-    }
-}
+#include "page_by_page.h"
 
 query_shifts TIERED(sslm_quantize_query)(const sslm_job *job, const int32_t *x, int32_t head_dim, int16_t *codes)
 {
@@ -223,14 +214,6 @@ query_shifts TIERED(sslm_quantize_query)(const sslm_job *job, const int32_t *x, 
         sizes += abs32(code);
     }
     return query_shifts_of(job, exponent, sizes);
-}
-
-void TIERED(sslm_start_tile)(void)
-{
-}
-
-void TIERED(sslm_end_tile)(void)
-{
 }
 
 void TIERED(sslm_divide_tile)(const sslm_tile *tile, const sslm_tile_head *head, int32_t *out, size_t stride,

@@ -16,7 +16,7 @@ from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.plan import CHUNK_ROWS_MAX, Backend, SequenceMemory, Span, Trace
 from sslm.program.program import Program, Segment, SegmentKind
-from sslm.program.states import PAGE_TOKENS, State
+from sslm.program.states import PAGE_TOKENS, State, StateKind
 from sslm.program.tensors import PANEL_COLUMNS, PANEL_ROWS, Encoding, Tensor, padded
 
 QKV = ops.SaturationSite.QKV
@@ -45,6 +45,24 @@ def panels(weights: np.ndarray) -> bytes:
     full[:rows, :columns] = weights
     shape = (-1, PANEL_ROWS, full.shape[1] // PANEL_COLUMNS, PANEL_COLUMNS)
     return full.reshape(shape).transpose(0, 2, 1, 3).tobytes()
+
+
+def paged_states(heads: int, head_dim: int, *, k_bits: int = 0, v_bits: int = 0) -> list[State]:
+    """Return the keys and the values of a layer that is segment 1."""
+    return [
+        State(
+            name=name,
+            kind=kind,
+            segment_index=1,
+            head_count=heads,
+            head_dim=head_dim,
+            fraction_bits=bits,
+        )
+        for name, kind, bits in (
+            ("k", StateKind.PAGED_KEYS, k_bits),
+            ("v", StateKind.PAGED_VALUES, v_bits),
+        )
+    ]
 
 
 @dataclass

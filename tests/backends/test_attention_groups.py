@@ -9,9 +9,9 @@ import pytest
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_INT32
 from sslm.program.plan import CHUNK_ROWS_MAX
-from sslm.program.states import PAGE_TOKENS, State, StateKind
+from sslm.program.states import PAGE_TOKENS
 from tests.backends.backends import open_named
-from tests.backends.single_op import CODE_MAX, Memory, OneLayer, int32_buffer
+from tests.backends.single_op import CODE_MAX, Memory, OneLayer, int32_buffer, paged_states
 
 QUERY_BITS, KEY_BITS, KEY_EXPONENT = 16, 10, 3
 """With these, 2**14 in a query makes 128 times a key's code of its score, and 2**7 the code."""
@@ -87,20 +87,7 @@ def _key_codes(pages: Pages, random: np.random.Generator) -> np.ndarray:
 def _layer(pages: Pages, positions: int) -> OneLayer:
     width = HEAD_COUNT * pages.head_dim
     one = OneLayer(int32_buffer("residual", width, QUERY_BITS), position_count=positions)
-    one.states = [
-        State(
-            name=name,
-            kind=kind,
-            segment_index=1,
-            head_count=1,
-            head_dim=pages.head_dim,
-            fraction_bits=bits,
-        )
-        for name, kind, bits in (
-            ("keys", StateKind.PAGED_KEYS, KEY_BITS),
-            ("values", StateKind.PAGED_VALUES, QUERY_BITS),
-        )
-    ]
+    one.states = paged_states(1, pages.head_dim, k_bits=KEY_BITS, v_bits=QUERY_BITS)
     one.layer.append(
         ops.Attention(
             query=one.residual,

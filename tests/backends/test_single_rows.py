@@ -7,9 +7,16 @@ import pytest
 
 from sslm.program import ops
 from sslm.program.ops import SaturationSite
-from sslm.program.states import State, StateKind
 from tests.backends.backends import open_named
-from tests.backends.single_op import CODE_MAX, INT32_MAX, Memory, OneLayer, int32_buffer, run_layer
+from tests.backends.single_op import (
+    CODE_MAX,
+    INT32_MAX,
+    Memory,
+    OneLayer,
+    int32_buffer,
+    paged_states,
+    run_layer,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,28 +43,12 @@ class Row:
     exponents: tuple[int, int] = (0, 2)
     score_bits: int = 50
 
-    def states(self) -> list[State]:
-        return [
-            State(
-                name=name,
-                kind=kind,
-                segment_index=1,
-                head_count=2,
-                head_dim=self.head_dim,
-                fraction_bits=bits,
-            )
-            for name, kind, bits in (
-                ("k", StateKind.PAGED_KEYS, self.score_bits - 24),
-                ("v", StateKind.PAGED_VALUES, 0),
-            )
-        ]
-
     def outcome(self, backend_name: str) -> tuple[list[int], int]:
         """Return the outputs and how many were clamped."""
         random = np.random.default_rng(self.position + 1000 * self.head_dim + self.heads)
         width = 2 * self.heads * self.head_dim
         one = OneLayer(int32_buffer("residual", width), position_count=self.position + 1)
-        one.states = self.states()
+        one.states = paged_states(2, self.head_dim, k_bits=self.score_bits - 24)
         query = random.integers(-self.query_size, self.query_size, width, endpoint=True)
         source = one.load(int32_buffer("q", width, 24), query)
         one.layer.append(

@@ -22,6 +22,7 @@ from tests.backends.single_op import (
     OneLayer,
     codes_buffer,
     int32_buffer,
+    paged_states,
     run_layer,
 )
 
@@ -192,23 +193,6 @@ def test_rope(backend_name: str, vector: Vector) -> None:
         )
     )
     check(backend_name, one, vector["expected"], SaturationSite.ROPE, position=position)
-
-
-def paged_states(heads: int, head_dim: int, *, k_bits: int = 0) -> list[State]:
-    return [
-        State(
-            name=name,
-            kind=kind,
-            segment_index=1,
-            head_count=heads,
-            head_dim=head_dim,
-            fraction_bits=bits,
-        )
-        for name, kind, bits in (
-            ("k", StateKind.PAGED_KEYS, k_bits),
-            ("v", StateKind.PAGED_VALUES, 0),
-        )
-    ]
 
 
 @pytest.mark.parametrize("position", [0, 63, 64, 65])

@@ -128,10 +128,8 @@ class Conversation:
             OutputNotFileError, OutputIsFolderError: If it is no regular file.
             DiskFullError, UnwritableFileError: If it cannot be written.
         """
-        from sslm.artifact.atomic_file import atomic_file, require_replaceable
+        from sslm.artifact.atomic_file import atomic_file
 
-        if require_replaceable(path) and not is_replaced:
-            raise SavedFileExistsError(str(path))
         facts = {
             "model_id": self._model.model_id,
             "messages": [
@@ -141,7 +139,7 @@ class Conversation:
         try:
             with atomic_file(path, is_replaced=is_replaced) as file:
                 file.write((json.dumps(facts, ensure_ascii=False, indent=2) + "\n").encode())
-        except OutputExistsError:  # It came meanwhile.
+        except OutputExistsError:
             raise SavedFileExistsError(str(path)) from None
         note(shown(f"saved {len(self.messages)} messages to {path}"))
 

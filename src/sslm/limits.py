@@ -236,3 +236,15 @@ BENCH_REPETITION_COUNT_MAX: Final = 1000
 
 CALIBRATION_INPUTS_SIZE_BYTES_MAX: Final = 1 << 30
 """Bytes of what matrices are multiplied with on the texts that int4 weights are rounded against."""
+
+SAVE_PAGE_TOKENS: Final = 64
+"""Positions of one page of a saved sequence: a page of the KV pool, as it lies there."""
+
+SAVE_CHUNK_ROWS_MAX: Final = 64
+"""Tokens of a saved chunk in progress: the most that run through the segments together."""
+
+SAVE_STATE_COUNT_MAX: Final = 1 << 12
+"""States of a saved sequence: eight for each of 512 layers. The table stays below 64 KiB."""
+
+SAVE_COUNTER_MAX: Final = 1 << 62
+"""Largest saved counter: a run adds to counters of 64 bits, which must not overflow."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sslm.errors.program import *
     from sslm.errors.reading import *
     from sslm.errors.runtime import *
+    from sslm.errors.saves import *
     from sslm.errors.status import *
     from sslm.errors.text import *
 
@@ -41,6 +42,7 @@ MODULES: Final = (
     "native",
     "program",
     "reading",
+    "saves",
     "text",
 )
 """Where classes are looked for, in this order; most programs name only those of the first few."""

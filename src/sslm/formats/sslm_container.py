@@ -32,6 +32,7 @@ from sslm.errors.artifact import (
 )
 from sslm.errors.reading import MisalignedOffsetError, TrailingBytesError
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
+from sslm.formats.hashing import sha256_of
 
 MAGIC: Final = b"SSLM"
 FORMAT_VERSION: Final = 16
@@ -41,8 +42,6 @@ HASH_OFFSET_BYTES: Final = 32
 HASH_SIZE_BYTES: Final = 32
 DTYPE_RAW: Final = 0
 """The one element type in use: bytes, whose structure the section's own chapter gives."""
-
-_HASH_CHUNK_SIZE_BYTES: Final = 1 << 16
 
 _HEADER: Final = struct.Struct("<4sIIIIIQ32s")
 _ROW: Final = struct.Struct("<IIQQQII")
@@ -193,7 +192,7 @@ def read_container(view: memoryview) -> Mapping[SectionType, Section]:
         data = reader.claim(
             place.type.name, offset_bytes=place.offset_bytes, size_bytes=place.size_bytes
         )
-        sections[place.type] = Section(place=place, data=data, sha256=_sha256(data))
+        sections[place.type] = Section(place=place, data=data, sha256=sha256_of([data]))
     head_size = HEADER_SIZE_BYTES + ROW_SIZE_BYTES * section_count
     head = bytearray(reader.claim("header and table", offset_bytes=0, size_bytes=head_size))
     head[HASH_OFFSET_BYTES:HEADER_SIZE_BYTES] = bytes(HASH_SIZE_BYTES)
@@ -225,18 +224,6 @@ def _header(section_count: int, file_size_bytes: int, content_hash: bytes) -> by
         file_size_bytes,
         content_hash,
     )
-
-
-def _sha256(data: memoryview) -> bytes:
-    """Hash bytes that come straight from memory.
-
-    The copies of a few pages stay in the processor's cache. The hash waits for each line of memory
-    where a copy fetches ahead: hashing the copies takes two thirds of the time.
-    """
-    digest = hashlib.sha256()
-    for start in range(0, data.nbytes, _HASH_CHUNK_SIZE_BYTES):
-        digest.update(bytes(data[start : start + _HASH_CHUNK_SIZE_BYTES]))
-    return digest.digest()
 
 
 def _content_hash(head: bytes | bytearray, section_digests: list[bytes]) -> bytes:

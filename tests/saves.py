@@ -1,0 +1,65 @@
+"""Saves made by hand, and sealed again after a change."""
+
+import hashlib
+from array import array
+from dataclasses import replace
+
+from sslm.formats.save_records import (
+    SavedChunk,
+    SavedMemory,
+    SavedSequence,
+    SavedState,
+    SavedStateKind,
+)
+
+HASH_SLICE = slice(32, 64)
+
+MEMORY = SavedMemory(
+    token_ids=array("i", range(65)),
+    chunk=None,
+    selected=7,
+    last_residual=bytes(range(12)),
+    link=bytes(range(32)),
+    saturations=(1, 2, 3, 4, 5, 6),
+    layers_run=8,
+    chunk_count=2,
+    states=(
+        SavedState(SavedStateKind.KEYS, 1, 2, 3),
+        SavedState(SavedStateKind.VALUES, 1, 2, 3),
+        SavedState(SavedStateKind.FIXED, 2, 1, 5),
+    ),
+    fixed=b"f" * 20,
+    page_size_bytes=128,
+    pages=(b"p" * 128,),
+    tail=b"t" * 9,
+)
+CHUNK = SavedChunk(
+    token_ids=array("i", [5, 6]),
+    next_segment=3,
+    first_logits_row=1,
+    is_prefill=True,
+    residual=b"r" * 24,
+    digests=b"d" * 64,
+)
+SAVED = SavedSequence(
+    model_id=b"m" * 32,
+    arithmetic_version=1,
+    adapter=bytes(32),
+    pending=array("i"),
+    forced_tokens=3,
+    memory=MEMORY,
+)
+MID_CHUNK = replace(
+    SAVED,
+    pending=array("i", [9, 8]),
+    memory=replace(MEMORY, chunk=CHUNK, selected=None, last_residual=b""),
+)
+IDS_ONLY = replace(SAVED, pending=array("i", [1, 2, 3]), memory=None)
+
+
+def reseal_save(blob: bytes) -> bytes:
+    """Make the stated hash that of the content, as an attacker would."""
+    blank = bytearray(blob)
+    blank[HASH_SLICE] = bytes(32)
+    blank[HASH_SLICE] = hashlib.sha256(blank).digest()
+    return bytes(blank)

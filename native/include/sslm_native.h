@@ -280,6 +280,10 @@ void sslm_native_sha256(const uint8_t *data, uint64_t size_bytes, int32_t portab
 /* Read size_bytes bytes as fast as one thread can; the exclusive or of their little-endian 64-bit words, the last
  * one filled up with zeros, shows that nothing was left out. What a stream of weights is measured against. */
 uint64_t sslm_native_read_ceiling(const uint8_t *data, uint64_t size_bytes);
+
+/* Tell whether all codes, int16 at any address, are in -largest … largest; and all exponents at most largest. */
+int32_t sslm_native_codes_within(const uint8_t *codes, uint64_t count, int32_t largest);
+int32_t sslm_native_exponents_within(const uint8_t *exponents, uint64_t count, int32_t largest);
 /* cdef end */
 
 #if defined(_WIN32) && defined(__clang__)

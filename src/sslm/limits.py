@@ -248,3 +248,6 @@ SAVE_STATE_COUNT_MAX: Final = 1 << 12
 
 SAVE_COUNTER_MAX: Final = 1 << 62
 """Largest saved counter: a run adds to counters of 64 bits, which must not overflow."""
+
+CODE_MAX: Final = 32639
+"""Largest code of block floating point: both bytes of one, rounded apart, are then signed bytes."""

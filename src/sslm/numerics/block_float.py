@@ -4,10 +4,8 @@ from typing import Final
 
 import numpy as np
 
+from sslm.limits import CODE_MAX
 from sslm.numerics.rounding import Int64Array, rshift_round
-
-CODE_MAX: Final = 32639
-"""Largest code: both bytes of any code, rounded apart, are then signed bytes."""
 
 _EXPONENT_MAX: Final = 48
 

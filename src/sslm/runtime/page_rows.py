@@ -11,8 +11,24 @@ uint8 [head][position]. A page whose 64 positions all exist is packed as it is.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from sslm.program.states import PAGE_TOKENS, State, StateKind, StateLayout
+
+
+class Run(NamedTuple):
+    """Packed rows of one state in one page: int16 codes, then uint8 exponents."""
+
+    state: State
+    code_count: int
+    exponent_count: int
+
+
+def packed_runs(layout: StateLayout, first: int, stops: Sequence[int]) -> Iterator[Run]:
+    """Yield what packed rows consist of, in order; takes what :func:`pack_rows` does."""
+    for state, _, _, count in _parts(layout, first, stops):
+        heads = state.head_count
+        yield Run(state, heads * _codes_per_head_bytes(state, count) // 2, heads * count)
 
 
 def packed_size_bytes(layout: StateLayout, first: int, stops: Sequence[int]) -> int:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sslm.numerics.block_float import CODE_MAX, bfp16
+from sslm.limits import CODE_MAX
+from sslm.numerics.block_float import bfp16
 
 LARGEST = 2**62 - 1
 

@@ -17,7 +17,7 @@ from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
 from sslm.engine.model import Model
 from sslm.engine.runner import Runner, open_backend
-from sslm.runtime.sequence import SequenceOptions
+from sslm.runtime.sequence_options import SequenceOptions
 
 
 def next_tokens(runner: Runner, token_ids: list[int]) -> list[int]:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from sslm.engine.runner import ALL_SEGMENTS, open_backend
+from sslm.engine.runner import ALL_UNITS, open_backend
 from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
 from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence, SequenceOptions
-from sslm.runtime.stepper import advance
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.stepper import advance, finished
 
 
 class Steps:
@@ -74,7 +75,9 @@ class Steps:
         return self._clock() - started
 
     def _advance(self, sequences: list[Sequence]) -> None:
-        advance(self._plan, sequences, budget_segments=ALL_SEGMENTS, row_count_max=CHUNK_ROWS_MAX)
+        finished(
+            advance(self._plan, sequences, budget_units=ALL_UNITS, row_count_max=CHUNK_ROWS_MAX)
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -23,17 +23,18 @@ from benchmarks.determinism_hooks import BATCH_SIZES, TASK_COUNTS, hook_choices,
 from benchmarks.determinism_models import SHAPES, Subject, small_subjects, wide_subject
 from benchmarks.tamper_detection import TamperRow, detect_changes
 from sslm.artifact import Artifact, read_artifact
-from sslm.engine.runner import ALL_SEGMENTS, Runner, open_backend, run_greedy
+from sslm.engine.runner import ALL_UNITS, Runner, open_backend, run_greedy
 from sslm.engine.tracing import segment_names
 from sslm.native_library import available_tiers
 from sslm.numerics.digests import head_digest
 from sslm.program.plan import DIGEST_SIZE_BYTES
-from sslm.runtime.sequence import Chunk, SequenceOptions
+from sslm.runtime.chunk import Chunk
+from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.tokenizer import Tokenizer
 
 CHUNKS = (64, 1, 2, 7)
 """64 rows are all of the shorter prompt at once."""
-BUDGETS = (ALL_SEGMENTS, 1, 7)
+BUDGETS = (ALL_UNITS, 1, 7)
 THREADS = (1, 2)
 NEIGHBOUR_TOKENS = 40
 NEIGHBOUR_CHUNK = 5
@@ -49,13 +50,13 @@ class Way:
     tier: str
     threads: int = 1
     chunk_tokens: int = 64
-    budget_segments: int = ALL_SEGMENTS
+    budget_units: int = ALL_UNITS
     neighbours: int = 0
     is_traced: bool = True
     hook: tuple[str, int, str] | None = None
 
     def __str__(self) -> str:
-        budget = "all" if self.budget_segments == ALL_SEGMENTS else self.budget_segments
+        budget = "all" if self.budget_units == ALL_UNITS else self.budget_units
         parts = [
             f"{self.backend} {self.tier}",
             f"threads {self.threads}",
@@ -114,7 +115,7 @@ def ways_for(subject: Subject, *, is_quick: bool) -> list[Way]:
             base,
             threads=threads,
             chunk_tokens=chunk,
-            budget_segments=budget,
+            budget_units=budget,
             neighbours=neighbours,
         )
         for base in tiers
@@ -140,7 +141,7 @@ def _one_change_each(base: Way) -> list[Way]:
     return [
         base,
         *(replace(base, chunk_tokens=chunk) for chunk in CHUNKS[1:]),
-        *(replace(base, budget_segments=budget) for budget in BUDGETS[1:]),
+        *(replace(base, budget_units=budget) for budget in BUDGETS[1:]),
         *threads,
         replace(base, neighbours=1),
         replace(base, is_traced=False),
@@ -183,7 +184,7 @@ def _answer(runner: Runner, prompt: tuple[int, ...], max_tokens: int, way: Way) 
             sequence,
             list(prompt),
             max_tokens=max_tokens,
-            budget_segments=way.budget_segments,
+            budget_units=way.budget_units,
             neighbours=tuple(neighbours),
             on_chunk=keep,
         )

@@ -54,7 +54,7 @@ FLOAT_EDGES: Final = (
     ),
     Exemption("cli/bench", "shows those"),
     Exemption("engine/generation", "milliseconds of a run, which decide nothing"),
-    Exemption("engine/turns", "seconds for which a thread waits for its turn"),
+    Exemption("runtime/turns", "seconds for which a thread waits for its turn"),
     Exemption("formats/gguf_tensors", "dequantizes a source file's blocks to float32"),
 )
 """Modules outside ``convert/`` that may compute with floats. docs/architecture.md lists them."""

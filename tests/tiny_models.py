@@ -17,12 +17,12 @@ from sslm.program.program import Program
 from sslm.program.tensors import Tensor
 from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequence import Sequence as TokenSequence
-from sslm.runtime.sequence import SequenceOptions
-from sslm.runtime.stepper import advance
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.stepper import advance, finished
 from tests.gguf_files import random_llama_gguf
 
 MODEL_ID = bytes(range(32))
-ALL_SEGMENTS = 1 << 30
+ALL_UNITS = 1 << 30
 
 _ODD_SHAPE = {
     "seed": 1,
@@ -87,14 +87,14 @@ def generate(
     *,
     max_tokens: int,
     chunk_tokens: int = CHUNK_ROWS_MAX,
-    budget_segments: int = ALL_SEGMENTS,
+    budget_units: int = ALL_UNITS,
     row_count_max: int = CHUNK_ROWS_MAX,
     pool: KvPool | None = None,
 ) -> list[Outcome]:
     """Answer every prompt greedily, all of them together."""
     runs = [_Run(plan.program, prompt, max_tokens, chunk_tokens, pool) for prompt in prompts]
     while waiting := [run.sequence for run in runs if not run.is_done]:
-        advance(plan, waiting, budget_segments=budget_segments, row_count_max=row_count_max)
+        finished(advance(plan, waiting, budget_units=budget_units, row_count_max=row_count_max))
         for run in runs:
             run.take_selected()
     return [run.finish() for run in runs]

@@ -66,7 +66,7 @@ def is_misplaced(block: memoryview) -> bool:
     Args:
         block: All of a map; nothing of it is touched.
     """
-    return may_be_huge(block.nbytes) and _address_of(block) % HUGE_PAGE_SIZE_BYTES != 0
+    return may_be_huge(block.nbytes) and address_of(block) % HUGE_PAGE_SIZE_BYTES != 0
 
 
 def huge_page_bytes(block: memoryview) -> int | None:
@@ -78,8 +78,21 @@ def huge_page_bytes(block: memoryview) -> int | None:
         report = _SMAPS.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    first = _address_of(block)
+    first = address_of(block)
     return _reported_bytes(report, first, first + block.nbytes)
+
+
+def address_of(block: memoryview) -> int:
+    """Return where a block of memory begins.
+
+    Args:
+        block: At least one byte, in one piece.
+    """
+    # Only who asks pays for it.
+    from cffi import FFI
+
+    ffi = FFI()
+    return int(ffi.cast("uintptr_t", ffi.from_buffer(block)))
 
 
 def huge_page_mode() -> str | None:
@@ -92,14 +105,6 @@ def huge_page_mode() -> str | None:
     except OSError:
         return None
     return None if found is None else found[1]
-
-
-def _address_of(block: memoryview) -> int:
-    # Only who asks pays for it.
-    from cffi import FFI
-
-    ffi = FFI()
-    return int(ffi.cast("uintptr_t", ffi.from_buffer(block)))
 
 
 def _reported_bytes(report: str, first: int, last: int) -> int:

@@ -302,7 +302,7 @@ class Runner:
 
 
 def run_together(
-    plan: Plan, runners: list[Runner], *, chunk_rows: int, budget_segments: int = 1 << 20
+    plan: Plan, runners: list[Runner], *, chunk_rows: int, budget_units: int = 1 << 20
 ) -> None:
     """Advance sequences side by side to their ends."""
     segments = len(plan.program.segments)
@@ -311,8 +311,8 @@ def run_together(
         active = [(runner, span) for runner, span in spans if span is not None]
         if not active:
             return
-        for first in range(0, segments, budget_segments):
-            last = min(first + budget_segments, segments)
+        for first in range(0, segments, budget_units):
+            last = min(first + budget_units, segments)
             plan.run(first, last, [span for _, span in active])
         for runner, span in active:
             runner.collect(span)

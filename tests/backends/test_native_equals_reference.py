@@ -39,7 +39,7 @@ def outcome(
     chunk_rows: int,
     threads: int = 1,
     neighbours: int = 0,
-    budget_segments: int = 1 << 20,
+    budget_units: int = 1 << 20,
 ) -> dict[str, object]:
     """Run a sequence of `count` tokens beside shorter ones; return all that is seen of it."""
     shape = model.shape
@@ -53,7 +53,7 @@ def outcome(
         row_count_max=64 * len(runners),
         context_tokens=shape.context_tokens,
     )
-    run_together(plan, runners, chunk_rows=chunk_rows, budget_segments=budget_segments)
+    run_together(plan, runners, chunk_rows=chunk_rows, budget_units=budget_units)
     plan.close()
     return runners[0].outcome()
 
@@ -99,11 +99,11 @@ def test_extreme_weights_saturate_wherever_they_can() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chunk_rows", "threads", "neighbours", "budget_segments"),
+    ("chunk_rows", "threads", "neighbours", "budget_units"),
     [(1, 1, 0, 100), (7, 2, 0, 100), (64, 2, 2, 1), (64, 3, 1, 2), (9, 1, 3, 3)],
 )
 def test_no_way_of_running_changes_a_bit(
-    native_name: str, chunk_rows: int, threads: int, neighbours: int, budget_segments: int
+    native_name: str, chunk_rows: int, threads: int, neighbours: int, budget_units: int
 ) -> None:
     shape = Shape(hidden_size=40, intermediate_size=600, vocab_size=600, has_average=True)
     model = RandomProgram(shape)
@@ -114,7 +114,7 @@ def test_no_way_of_running_changes_a_bit(
         chunk_rows=chunk_rows,
         threads=threads,
         neighbours=neighbours,
-        budget_segments=budget_segments,
+        budget_units=budget_units,
     )
     plain = outcome(native_name, model, count=70, chunk_rows=70 - 6)
     # Which rows get logits, and how many final residuals there are, depends on the chunks.

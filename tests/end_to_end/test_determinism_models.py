@@ -18,13 +18,14 @@ from sslm.artifact import read_artifact
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.backends.reference.panels import panel_rows
 from sslm.backends.reference.rows import Watcher
-from sslm.engine.runner import ALL_SEGMENTS, build_program
+from sslm.engine.runner import ALL_UNITS, build_program
 from sslm.numerics.rounding import Int64Array
 from sslm.program.ops import Linear
 from sslm.program.tensors import Encoding
 from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence, SequenceOptions
-from sslm.runtime.stepper import advance
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.stepper import advance, finished
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_all_weights_and_all_codes_are_the_largest(extreme: Subject) -> None:
         with Sequence(program, pool, artifact.model_id, options) as sequence:
             sequence.push(prompt)
             while sequence.pending_count:
-                advance(plan, [sequence], budget_segments=ALL_SEGMENTS, row_count_max=64)
+                finished(advance(plan, [sequence], budget_units=ALL_UNITS, row_count_max=64))
             saturations = sequence.saturations
     assert set(watcher.smallest.values()) == {32639}
     assert len(watcher.smallest) == len(matrices) - len(("embed",))

@@ -56,6 +56,6 @@ def test_given_back_as_a_prompt_it_has_the_same_digest(model: TinyModel) -> None
     pool = KvPool(model.program.state_layout, 2)
     prompt = [BOS, *GOLDEN_IDS[:-1]]
     (whole,) = generate(plan, [prompt], max_tokens=1, pool=pool)
-    (sliced,) = generate(plan, [prompt], max_tokens=1, chunk_tokens=7, budget_segments=1, pool=pool)
+    (sliced,) = generate(plan, [prompt], max_tokens=1, chunk_tokens=7, budget_units=1, pool=pool)
     assert whole == sliced
     assert whole.token_ids == GOLDEN_IDS[-1:]

@@ -162,7 +162,8 @@ import gc
 from sslm.backends.native import NativeBackend
 from sslm.errors.program import OpShapeError
 from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence, SequenceOptions
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
 from tests.toy_programs import moving_average_model
 
 gc.disable()
@@ -172,7 +173,7 @@ for index in range(100):
     pool = KvPool(toy.program.state_layout, 1)
     sequence = Sequence(toy.program, pool, bytes(32), SequenceOptions(context_tokens=8))
     sequence.push([1])
-    span = sequence.begin_chunk().span
+    span = sequence.state.begin_chunk().span
     span.memory.digests = span.memory.digests[:1]
     try:
         plan.run(0, 1, [span])

@@ -6,7 +6,8 @@ from contextlib import ExitStack, contextmanager
 
 from sslm.bench.cases import Case
 from sslm.engine.runner import Runner
-from sslm.runtime.sequence import Sequence, SequenceOptions
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
 
 
 class Workload:

@@ -20,7 +20,9 @@ from sslm.errors.reading import UnreadableFileError
 from sslm.numerics.block_float import bfp16
 from sslm.program.ops import Logits, RmsNorm
 from sslm.program.program import Program, SegmentKind
-from sslm.runtime.sequence import Chunk, Sequence, SequenceOptions
+from sslm.runtime.chunk import Chunk
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.tokenizer import Tokenizer
 
 

@@ -10,8 +10,8 @@ from sslm.model.fraction_bits import FractionBits
 from sslm.model.llama import build_llama
 from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequence import Sequence as TokenSequence
-from sslm.runtime.sequence import SequenceOptions
-from sslm.runtime.stepper import advance
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.stepper import advance, finished
 
 __all__ = ["Watcher", "run_texts"]
 
@@ -46,4 +46,4 @@ def run_texts(
             sequence.push(ids)
         # All together, so that each weight is unpacked once for all of them.
         while busy := [sequence for sequence in sequences if sequence.pending_count]:
-            advance(plan, busy, budget_segments=1 << 30, row_count_max=1 << 30)
+            finished(advance(plan, busy, budget_units=1 << 30, row_count_max=1 << 30))

@@ -4,8 +4,8 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakSet
 
-from sslm.engine.turns import Turns
 from sslm.errors.runtime import MemoryBudgetError
+from sslm.runtime.turns import Turns
 
 
 class Lease:

@@ -11,7 +11,8 @@ from sslm.engine.runner import Runner
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ContextLengthError
 from sslm.runtime.sequence import Sequence as TokenSequence
-from sslm.runtime.sequence import SequenceOptions, checked_token_ids
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.token_ids import checked_token_ids
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer

@@ -33,7 +33,7 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.showing import briefly
 from sslm.program.parallel_for import ParallelFor
-from sslm.runtime.sequence import SequenceOptions
+from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 

@@ -10,12 +10,12 @@ from sslm import limits
 from sslm.artifact import Artifact
 from sslm.engine.options import checked_int
 from sslm.engine.results import NANOSECONDS_PER_MS
-from sslm.engine.runner import ALL_SEGMENTS, Runner, open_backend, run_greedy
+from sslm.engine.runner import ALL_UNITS, Runner, open_backend, run_greedy
 from sslm.errors.runtime import ContextLengthError, EmptyPromptError
 from sslm.native_library import available_tiers
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import CHUNK_ROWS_MAX
-from sslm.runtime.sequence import SequenceOptions
+from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.tokenizer import Tokenizer
 
@@ -97,7 +97,7 @@ class _Plan:
     Args:
         parallel_for: What shares the work, or None.
         max_tokens: Fewer than the others where it is slow, or None.
-        budget_segments: Segments of one slice.
+        budget_units: Units of one slice: layers and blocks of the head.
         chunk_tokens: Most rows of one prefill chunk.
         has_neighbour: Whether another sequence is advanced in the same runs.
     """
@@ -108,7 +108,7 @@ class _Plan:
     threads: int = 1
     parallel_for: ParallelFor | None = None
     max_tokens: int | None = None
-    budget_segments: int = ALL_SEGMENTS
+    budget_units: int = ALL_UNITS
     chunk_tokens: int = CHUNK_ROWS_MAX
     has_neighbour: bool = False
 
@@ -175,7 +175,7 @@ def _plans() -> list[_Plan]:
         ),
         _Plan(name="two threads", threads=2),
         _Plan(name=f"{HOOK_TASKS} tasks of a host", parallel_for=_hook()),
-        _Plan(name="one layer a call", budget_segments=1),
+        _Plan(name="one layer a call", budget_units=1),
         _Plan(name=f"prefill by {SHORT_CHUNK_TOKENS}", chunk_tokens=SHORT_CHUNK_TOKENS),
         _Plan(name="beside a neighbour", has_neighbour=True),
         _Plan(name="reference", backend="reference", max_tokens=REFERENCE_TOKENS),
@@ -254,7 +254,7 @@ def _answer(
             sequence,
             prompt,
             max_tokens=count,
-            budget_segments=plan.budget_segments,
+            budget_units=plan.budget_units,
             neighbours=(neighbour,),
             on_chunk=keep,
         )

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from sslm.artifact import Artifact
 from sslm.engine.admission import Admission
-from sslm.engine.turns import Turns
 from sslm.errors.program import BackendUnavailableError
 from sslm.errors.runtime import ForkedProcessError, ObjectClosedError
 from sslm.model.llama import build_llama
@@ -16,11 +15,14 @@ from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import CHUNK_ROWS_MAX, Backend, Plan
 from sslm.program.program import Program
 from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.chunk import Chunk
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
-from sslm.runtime.sequence import Chunk, Sequence, SequenceOptions, sequence_size_bytes
-from sslm.runtime.stepper import advance
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
+from sslm.runtime.stepper import Outcome, advance, finished
+from sslm.runtime.turns import Turns
 
-ALL_SEGMENTS = 1 << 30
+ALL_UNITS = 1 << 30
 """A budget that no program exhausts."""
 
 BACKENDS = ("reference", "native")
@@ -126,15 +128,31 @@ class Runner:
         self,
         sequences: list[Sequence],
         *,
-        budget_segments: int = ALL_SEGMENTS,
+        budget_units: int = ALL_UNITS,
         cancellation: Cancellation | None = None,
     ) -> list[tuple[Sequence, Chunk]]:
+        """Run a slice of every sequence, and return the chunks that came to their end.
+
+        Raises:
+            SslmError: The first that is in an outcome; see :meth:`advance_each`.
+        """
+        return finished(
+            self.advance_each(sequences, budget_units=budget_units, cancellation=cancellation)
+        )
+
+    def advance_each(
+        self,
+        sequences: list[Sequence],
+        *,
+        budget_units: int = ALL_UNITS,
+        cancellation: Cancellation | None = None,
+    ) -> list[Outcome]:
         """Run a slice of every sequence; see :func:`sslm.runtime.stepper.advance`.
 
         Raises:
             ObjectClosedError: If the model was closed.
             ForkedProcessError: If the model was opened by another process.
-            RunCancelledError: If the flag was set, also while other threads had their turns.
+            RunCancelledError: If the flag was set while other threads had their turns.
         """
         self.require_owner()
         # A turn for each slice, not for each request, so that those of several threads alternate.
@@ -144,7 +162,7 @@ class Runner:
             return advance(
                 self._plan,
                 sequences,
-                budget_segments=budget_segments,
+                budget_units=budget_units,
                 row_count_max=self._row_count_max,
                 cancellation=cancellation,
             )
@@ -184,7 +202,7 @@ def run_greedy(
     *,
     max_tokens: int,
     forced: Ids[int] | None = None,
-    budget_segments: int = ALL_SEGMENTS,
+    budget_units: int = ALL_UNITS,
     neighbours: tuple[Sequence, ...] = (),
     on_chunk: Callable[[Chunk], None] = lambda chunk: None,
 ) -> list[int]:
@@ -196,7 +214,7 @@ def run_greedy(
         prompt: At least one id.
         max_tokens: At least 1.
         forced: What to go on with instead of the chosen ids, at least ``max_tokens - 1`` of them.
-        budget_segments: Segments of one slice.
+        budget_units: Units of one slice.
         neighbours: Sequences with tokens pending, advanced in the same runs until they are done.
         on_chunk: Called with each finished chunk of the sequence, whose results are still there.
     """
@@ -204,8 +222,8 @@ def run_greedy(
     sequence.push(prompt)
     while True:
         busy = [one for one in neighbours if one.pending_count]
-        for finished, chunk in runner.advance([sequence, *busy], budget_segments=budget_segments):
-            if finished is sequence:
+        for one, chunk in runner.advance([sequence, *busy], budget_units=budget_units):
+            if one is sequence:
                 on_chunk(chunk)
         if sequence.selected is not None:
             answer.append(sequence.selected)

@@ -9,7 +9,8 @@ from sslm.numerics.digests import head_digest
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program, SegmentKind
 from sslm.program.tensors import Tensors
-from sslm.runtime.sequence import Chunk, SequenceOptions
+from sslm.runtime.chunk import Chunk
+from sslm.runtime.sequence_options import SequenceOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

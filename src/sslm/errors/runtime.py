@@ -11,7 +11,17 @@ class EmptyPromptError(ArgumentError):
     message = "the prompt is empty; give at least one token"
 
 
-class TokenIdRangeError(ArgumentError):
+class PartlyAdmitted:
+    """What may end a prefill early, with the tokens before it admitted for good.
+
+    Attributes:
+        consumed_tokens: How many of the call's tokens were admitted before the refusal.
+    """
+
+    consumed_tokens = 0
+
+
+class TokenIdRangeError(PartlyAdmitted, ArgumentError):
     """A token id is not one of the model's."""
 
     status = Status.TOKEN_ID_RANGE
@@ -21,7 +31,7 @@ class TokenIdRangeError(ArgumentError):
     largest: int
 
 
-class TokenIdTypeError(ArgumentError):
+class TokenIdTypeError(PartlyAdmitted, ArgumentError):
     """A token id is not a whole number."""
 
     status = Status.TOKEN_ID_TYPE
@@ -31,7 +41,7 @@ class TokenIdTypeError(ArgumentError):
     kind: str
 
 
-class ContextLengthError(ArgumentError):
+class ContextLengthError(PartlyAdmitted, ArgumentError):
     """Prompt and answer do not fit the context; nothing was cut or shifted."""
 
     status = Status.CONTEXT_LENGTH
@@ -70,6 +80,87 @@ class SequenceBusyError(StateError):
     expected: str
 
 
+class SequenceInUseError(StateError):
+    """Two threads, or a thread and its signal handler, use one sequence at the same time."""
+
+    status = Status.SEQUENCE_IN_USE
+    message = (
+        "the {kind} is in use by another call; use one for each thread, or wait until that call "
+        "has returned"
+    )
+    kind: str
+
+
+class SequenceReleasedError(StateError):
+    """A sequence was closed while it was being computed; its memory is free again."""
+
+    status = Status.SEQUENCE_RELEASED
+    message = "the sequence was closed while it was being computed; make another one"
+
+
+class SequenceNotFreshError(StateError):
+    """What only an empty sequence can take over was asked of one that has tokens."""
+
+    status = Status.SEQUENCE_NOT_FRESH
+    message = "the sequence has {token_count} tokens, expected none: reset it, or make another one"
+    token_count: int
+
+
+class NothingChosenError(StateError):
+    """A sequence was to go on with the token that it chose, and it has chosen none."""
+
+    status = Status.NOTHING_CHOSEN
+    message = "no token is chosen after position {position}; prefill tokens and advance first"
+    position: int
+
+
+class PrefixFrozenError(StateError):
+    """A prefix was to take in more after it was frozen."""
+
+    status = Status.PREFIX_FROZEN
+    message = "the prefix of {token_count} tokens is frozen; begin another one on top of it"
+    token_count: int
+
+
+class PrefixNotFrozenError(StateError):
+    """A prefix was to be adopted before it was frozen."""
+
+    status = Status.PREFIX_NOT_FROZEN
+    message = "the prefix of {token_count} tokens is not frozen yet; freeze it first"
+    token_count: int
+
+
+class PoolInUseError(StateError):
+    """A pool was to be closed while pages of it are held; nothing was closed."""
+
+    status = Status.POOL_IN_USE
+    message = "{held_pages} pages of the pool are held; close the sequences and prefixes first"
+    held_pages: int
+
+
+class SnapshotMismatchError(ArgumentError):
+    """A sequence was to continue from another model's state, or from pages of another pool."""
+
+    status = Status.SNAPSHOT_MISMATCH
+    message = "the saved state and the sequence differ in {what}: {found}, expected {expected}"
+    what: str
+    found: str
+    expected: str
+
+
+class MisalignedMemoryError(ArgumentError):
+    """Memory of the caller's begins where kernels cannot use it; it was not touched."""
+
+    status = Status.MISALIGNED_MEMORY
+    message = (
+        "the memory for {what} begins at address {address}, expected a multiple of "
+        "{alignment_bytes} bytes"
+    )
+    what: str
+    address: int
+    alignment_bytes: int
+
+
 class ForkedProcessError(StateError):
     """A model came into this process by a fork, which copies locks but not who holds them."""
 
@@ -83,7 +174,7 @@ class ForkedProcessError(StateError):
     process: int
 
 
-class KvPoolExhaustedError(ResourceError):
+class KvPoolExhaustedError(PartlyAdmitted, ResourceError):
     """The pool has fewer free pages than were asked for; nothing was taken."""
 
     status = Status.KV_POOL_EXHAUSTED

@@ -1,9 +1,22 @@
-"""Pages of sequence state, counted and handed out."""
+"""Pages of sequence state, counted and shared."""
 
-from sslm.errors.runtime import KvPoolExhaustedError, MemoryRefusedError, OptionRangeError
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+from weakref import WeakSet
+
+from sslm.errors.runtime import (
+    KvPoolExhaustedError,
+    MemoryRefusedError,
+    MisalignedMemoryError,
+    ObjectClosedError,
+    OptionRangeError,
+    PoolInUseError,
+)
 from sslm.errors.showing import int_range
-from sslm.memory import anonymous_memory
-from sslm.program.states import PAGE_TOKENS, StateLayout
+from sslm.memory import address_of, anonymous_memory
+from sslm.program.states import PAGE_TOKENS, STATE_ALIGNMENT_BYTES, StateLayout
+from sslm.runtime.turns import Turns
 
 
 def page_count_for(tokens: int) -> int:
@@ -17,15 +30,21 @@ def kv_pool_size_bytes(layout: StateLayout, page_count: int) -> int:
 
 
 class KvPool:
-    """A fixed number of pages; who takes one gives it back.
+    """A fixed number of pages, which holds take, share and give back; any thread may use it.
+
+    What is held is what live holds say. Counters only make that fast, and every step leaves them
+    too high rather than too low if an interrupt cuts it short, so that no page is ever given to two
+    and none is lost: when pages run out, they are counted anew.
 
     Args:
         layout: What a page holds.
         page_count: At least 1.
-        memory: Writable bytes of ``kv_pool_size_bytes``, or None to map fresh ones.
+        memory: Writable bytes of ``kv_pool_size_bytes`` that begin at a multiple of 64, or None to
+            map fresh ones.
 
     Raises:
         OptionRangeError: If the count or the memory's size is wrong.
+        MisalignedMemoryError: If the memory begins elsewhere.
         MemoryRefusedError: If the system has no memory for it.
     """
 
@@ -35,36 +54,201 @@ class KvPool:
         size_bytes = kv_pool_size_bytes(layout, page_count)
         if page_count < 1:
             raise OptionRangeError("page_count", str(page_count), int_range(1))
-        if memory is not None and (memory.nbytes != size_bytes or memory.readonly):
-            raise OptionRangeError("memory", f"{memory.nbytes} bytes", f"{size_bytes} writable")
+        if memory is not None:
+            _check_memory(memory, size_bytes)
         self.layout = layout
         self.page_count = page_count
-        if memory is None:
-            # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
-            memory = _map(max(size_bytes, 1))
-        self.memory = memory
+        # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
+        self.memory = _map(max(size_bytes, 1)) if memory is None else memory
+        self._turns = Turns()
+        self._holds: WeakSet[PageHold] = WeakSet()
+        self._references = [0] * page_count
         self._free = list(range(page_count - 1, -1, -1))
+        self._is_closed = False
 
     @property
     def free_page_count(self) -> int:
         """Pages that nobody holds."""
-        return len(self._free)
+        return self.page_count - self.held_page_count
 
-    def take(self, count: int) -> list[int]:
-        """Take *count* pages, or none.
+    @property
+    def held_page_count(self) -> int:
+        """Pages that somebody holds, each counted once."""
+        with self._turns.turn():
+            return len({page for hold in self._holds for page in hold.pages})
+
+    def hold(self) -> "PageHold":
+        """Return a hold of no pages.
+
+        Raises:
+            ObjectClosedError: If the pool is closed.
+        """
+        if self._is_closed:
+            raise ObjectClosedError("KV pool")
+        hold = PageHold(self)
+        with self._turns.turn():
+            self._holds.add(hold)
+        return hold
+
+    def close(self) -> None:
+        """Let go of the memory; may be called again.
+
+        Raises:
+            PoolInUseError: If pages are held; nothing was closed.
+        """
+        held = self.held_page_count
+        if held:
+            raise PoolInUseError(held)
+        self._is_closed = True
+        self.memory = memoryview(b"")
+
+    def _draw(self, count: int) -> list[int]:
+        """Take pages off the free list, within a turn; whoever draws them notes them at once."""
+        if count > len(self._free):
+            self._recount()
+        if count > len(self._free):
+            raise KvPoolExhaustedError(count, len(self._free))
+        drawn = self._free[len(self._free) - count :]
+        del self._free[len(self._free) - count :]
+        for page in drawn:
+            self._references[page] = 1
+        return drawn[::-1]
+
+    def _drop(self, pages: Sequence[int]) -> None:
+        """Count pages down, within a turn, after their hold has forgotten them."""
+        for page in reversed(pages):
+            self._references[page] -= 1
+            if self._references[page] == 0:
+                self._free.append(page)
+
+    def _recount(self) -> None:
+        """Count pages again that a dropped hold or an interrupted step left behind."""
+        references = [0] * self.page_count
+        for hold in self._holds:
+            for page in hold.pages:
+                references[page] += 1
+        self._references = references
+        self._free = [page for page in reversed(range(self.page_count)) if not references[page]]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class PageHold:
+    """Pages that somebody holds, in the order of their positions; made by :meth:`KvPool.hold`.
+
+    Attributes:
+        pages: Their indices. Only the methods change them.
+    """
+
+    def __init__(self, pool: KvPool) -> None:
+        self.pool = pool
+        self.pages: list[int] = []
+        self._is_released = False
+
+    @property
+    def own_count(self) -> int:
+        """Pages that no other hold shares."""
+        references = self.pool._references
+        return sum(references[page] == 1 for page in self.pages)
+
+    def take(self, count: int) -> None:
+        """Add *count* pages that nobody held, or none.
 
         Raises:
             KvPoolExhaustedError: If fewer are free.
         """
-        if count > len(self._free):
-            raise KvPoolExhaustedError(count, len(self._free))
-        return [self._free.pop() for _ in range(count)]
+        with self.pool._turns.turn():
+            self.pages += self.pool._draw(count)
 
-    def give_back(self, pages: list[int]) -> None:
-        """Return pages that were taken."""
-        if not set(pages).isdisjoint(self._free):
-            raise AssertionError("pages are given back once")
-        self._free.extend(reversed(pages))
+    def take_free(self, count: int) -> int:
+        """Add at most *count* pages that nobody held; return how many there were."""
+        with self.pool._turns.turn():
+            if count > len(self.pool._free):
+                self.pool._recount()
+            drawn = self.pool._draw(min(count, len(self.pool._free)))
+            self.pages += drawn
+            return len(drawn)
+
+    def share(self, count: int) -> "PageHold":
+        """Return a hold of the first *count* pages, which both hold from now on.
+
+        Raises:
+            ObjectClosedError: If this hold was released.
+        """
+        shared = self.pool.hold()
+        with self.pool._turns.turn():
+            if self._is_released:
+                raise ObjectClosedError("snapshot")
+            pages = self.pages[:count]
+            for page in pages:
+                self.pool._references[page] += 1
+            shared.pages = pages
+        return shared
+
+    def put_first(self, others: "PageHold", count: int) -> None:
+        """Begin with the pages of another hold, and have *count* pages after it.
+
+        Args:
+            others: Of the same pool; goes on holding its pages too.
+            count: At least as many as *others* has. What is missing is taken, and what is too many
+                is given back.
+
+        Raises:
+            ObjectClosedError: If the other hold was released.
+            KvPoolExhaustedError: If pages are missing and not free; nothing has changed.
+        """
+        with self.pool._turns.turn():
+            # Only now is it certain that another thread does not release them meanwhile.
+            if others._is_released:
+                raise ObjectClosedError("snapshot")
+            own_count = count - len(others.pages)
+            drawn = self.pool._draw(max(0, own_count - len(self.pages)))
+            for page in others.pages:
+                self.pool._references[page] += 1
+            surplus = self.pages[own_count:]
+            self.pages = others.pages + self.pages[:own_count] + drawn
+            self.pool._drop(surplus)
+
+    def keep_own(self, count: int) -> None:
+        """Have *count* pages that nobody shares, and give the others back.
+
+        Raises:
+            KvPoolExhaustedError: If too few are own or free; nothing has changed.
+        """
+        with self.pool._turns.turn():
+            references = self.pool._references
+            own = [page for page in self.pages if references[page] == 1][:count]
+            drawn = self.pool._draw(count - len(own))
+            kept = set(own)
+            dropped = [page for page in self.pages if page not in kept]
+            self.pages = own + drawn
+            self.pool._drop(dropped)
+
+    def release(self) -> None:
+        """Give all pages back; may be called again."""
+        with self.pool._turns.turn():
+            self._is_released = True
+            dropped, self.pages = self.pages, []
+            self.pool._drop(dropped)
+
+
+def _check_memory(memory: memoryview, size_bytes: int) -> None:
+    if memory.nbytes != size_bytes or memory.readonly or not memory.c_contiguous:
+        kind = "read-only" if memory.readonly else "writable"
+        found = f"{memory.nbytes} {kind} bytes"
+        raise OptionRangeError("memory", found, f"{size_bytes} writable bytes in one piece")
+    address = address_of(memory) if size_bytes else 0
+    if address % STATE_ALIGNMENT_BYTES:
+        raise MisalignedMemoryError("a KV pool", address, STATE_ALIGNMENT_BYTES)
 
 
 def _map(size_bytes: int) -> memoryview:

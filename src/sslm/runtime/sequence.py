@@ -1,107 +1,57 @@
-"""One sequence: its tokens, where it stands, and the memory that plans compute in."""
+"""One sequence: tokens pushed in, positions computed, a token chosen after the last one."""
 
-import operator
-from array import array
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as TokenIds
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NoReturn, Self, SupportsIndex, cast
+from typing import NoReturn, Self
 
-from sslm.errors.runtime import (
-    ContextLengthError,
-    NotCopyableError,
-    ObjectClosedError,
-    OptionRangeError,
-    SequenceBusyError,
-    TokenIdRangeError,
-    TokenIdTypeError,
-)
-from sslm.errors.showing import briefly, int_range
-from sslm.numerics.digests import answer_digest, first_link, next_link
+from sslm.errors.runtime import NotCopyableError, ObjectClosedError, SequenceInUseError
+from sslm.numerics.digests import answer_digest
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES, SequenceMemory, Span, Trace
+from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
-from sslm.runtime.kv_pool import KvPool, page_count_for
+from sslm.runtime.chunk import Chunk
+from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequence_state import SequenceState
+from sslm.runtime.snapshot import Snapshot
+from sslm.runtime.token_ids import admissible_token_ids, checked_token_ids
+from sslm.runtime.turns import Turn, Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceOptions:
-    """What a sequence is made for.
+class SequenceStats:
+    """What a sequence has done, and what it holds.
 
     Args:
-        context_tokens: Positions that it may compute, at least 1 and at most the program's; their
-            pages are taken when it is made.
-        chunk_tokens: Most rows of one prefill chunk, 1 … 64.
-        has_all_logits: Score every position, not only the last of what was pushed.
-        is_traced: Keep the digests of every segment of the chunk in progress.
-
-    Raises:
-        OptionRangeError: If a number is out of its range.
+        positions: Tokens that are computed.
+        pending_tokens: Tokens that are admitted and not computed.
+        layers_run: Layers that its chunks ran.
+        layers_ceiling: What they will have run once nothing is pending.
+        forced_tokens: Tokens of which a schema left no choice.
+        resident_pages: Pages that it holds.
+        shared_pages: Those of them that somebody else holds too.
+        saturations: Values that had to be clamped, by site.
     """
 
-    context_tokens: int
-    chunk_tokens: int = CHUNK_ROWS_MAX
-    has_all_logits: bool = False
-    is_traced: bool = False
-
-    def __post_init__(self) -> None:
-        if self.context_tokens < 1:
-            raise OptionRangeError("context_tokens", str(self.context_tokens), int_range(1))
-        if not 1 <= self.chunk_tokens <= CHUNK_ROWS_MAX:
-            expected = int_range(1, CHUNK_ROWS_MAX)
-            raise OptionRangeError("chunk_tokens", str(self.chunk_tokens), expected)
-
-
-def checked_token_ids(token_ids: Iterable[object], vocab_size: int) -> list[int]:
-    """Return token ids as a list of plain integers.
-
-    Raises:
-        TokenIdTypeError: If one is not an integer.
-        TokenIdRangeError: If one is not in the vocabulary.
-    """
-    return [_checked_id(index, found, vocab_size) for index, found in enumerate(token_ids)]
-
-
-def _checked_id(index: int, found: object, vocab_size: int) -> int:
-    # Integers of other libraries are welcome; a truth value is no id, though Python counts it.
-    # Asking whether there is an index takes far longer than taking it.
-    if isinstance(found, bool):
-        raise TokenIdTypeError(briefly(found), index, type(found).__name__)
-    try:
-        token_id = operator.index(cast(SupportsIndex, found))
-    except TypeError as error:
-        raise TokenIdTypeError(briefly(found), index, type(found).__name__) from error
-    if not 0 <= token_id < vocab_size:
-        raise TokenIdRangeError(token_id, index, vocab_size - 1)
-    return token_id
-
-
-def sequence_size_bytes(program: Program, options: SequenceOptions) -> int:
-    """Return the bytes of a sequence's own buffers; its pages are the pool's."""
-    return sum(_buffer_sizes(program, options).values())
-
-
-def _buffer_sizes(program: Program, options: SequenceOptions) -> dict[str, int]:
-    logits_rows = CHUNK_ROWS_MAX if options.has_all_logits else 1
-    traced = CHUNK_ROWS_MAX * DIGEST_SIZE_BYTES * program.first_head_index
-    return {
-        "pages": 4 * page_count_for(options.context_tokens),
-        "fixed": program.state_layout.fixed_size_bytes,
-        "residual": 4 * CHUNK_ROWS_MAX * program.residual.width,
-        "saturations": 8 * len(SaturationSite),
-        "digests": CHUNK_ROWS_MAX * DIGEST_SIZE_BYTES,
-        "logits": 8 * logits_rows * program.vocab_size,
-        "selected": 4 * logits_rows,
-        "trace": traced if options.is_traced else 0,
-    }
+    positions: int
+    pending_tokens: int
+    layers_run: int
+    layers_ceiling: int
+    forced_tokens: int
+    resident_pages: int
+    shared_pages: int
+    saturations: dict[str, int]
 
 
 class Sequence:
     """Tokens pushed in, positions computed, a token chosen after the last one.
 
-    A sequence is advanced by :func:`sslm.runtime.stepper.advance`. One thread at a time may use it.
+    A sequence is advanced by :func:`sslm.runtime.stepper.advance`. One call at a time may use it:
+    another thread's, or a signal handler's, is refused with SequenceInUseError. Only :meth:`close`
+    may come at any time.
 
     Args:
         program: What computes it.
@@ -110,147 +60,221 @@ class Sequence:
         options: What it is made for.
 
     Raises:
-        OptionRangeError: If ``context_tokens`` is beyond the program's positions.
-        KvPoolExhaustedError: If the pool cannot hold ``context_tokens``; nothing was taken.
+        OptionRangeError: If ``context_tokens`` is beyond the program's positions, or the pool was
+            made for other states.
+        KvPoolExhaustedError: If the pool cannot hold what is reserved; nothing was taken.
     """
 
     def __init__(
         self, program: Program, pool: KvPool, model_id: bytes, options: SequenceOptions
     ) -> None:
-        longest = program.max_position_embeddings
-        if options.context_tokens > longest:
-            found = str(options.context_tokens)
-            raise OptionRangeError("context_tokens", found, int_range(1, longest))
         self.program = program
         self.options = options
-        self.token_ids: list[int] = []
-        self.selected: int | None = None
-        self.chunk: Chunk | None = None
-        self._pending: deque[int] = deque()
-        self._is_decoding = False
-        self._link = first_link(program.arithmetic_version, model_id)
-        buffers = {
-            name: memoryview(bytearray(size))
-            for name, size in _buffer_sizes(program, options).items()
-        }
-        # After the buffers, so that a lack of memory for them leaves no pages taken.
-        self._pool = pool
-        self._pages = pool.take(page_count_for(options.context_tokens))
-        buffers["pages"] = memoryview(array("i", self._pages))
-        self._buffers = buffers
-        self.memory = SequenceMemory(
-            pool=pool.memory,
-            pages=buffers["pages"],
-            fixed=buffers["fixed"],
-            residual=buffers["residual"],
-            saturations=buffers["saturations"],
-            digests=buffers["digests"],
-        )
+        self.state = SequenceState(program, pool, model_id, options)
+        """What is behind the guard; of whoever has begun to use the sequence."""
+        self._turns = Turns()
+        self._is_closed = False
+
+    # The guard.
+
+    def begin_use(self) -> Turn:
+        """Keep every other call out until :meth:`end_use`.
+
+        Raises:
+            ObjectClosedError: If the sequence is closed.
+            SequenceInUseError: If another call uses it.
+        """
+        turn = self._turns.turn_at_once()
+        if self._is_closed:
+            if turn is not None:
+                turn.leave()
+            raise ObjectClosedError("sequence")
+        if turn is None:
+            raise SequenceInUseError("sequence")
+        return turn
+
+    def end_use(self, turn: Turn) -> None:
+        """Let other calls in again, or free the memory of a sequence that was closed meanwhile."""
+        turn.leave()
+        if self._is_closed:
+            self._free()
+
+    @contextmanager
+    def _used(self) -> Iterator[SequenceState]:
+        turn = self.begin_use()
+        try:
+            yield self.state
+        finally:
+            self.end_use(turn)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the sequence was closed, perhaps while it is being computed."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Give the pages back and drop what is pending; any thread may call this, and again.
+
+        While another call uses the sequence, the memory is given back when that call ends; a run
+        in progress has :class:`sslm.errors.runtime.SequenceReleasedError` as its outcome.
+        """
+        self._is_closed = True
+        self._free()
+
+    def _free(self) -> None:
+        # Whoever has the turn looks at the flag after leaving it, so that one of the two frees.
+        turn = self._turns.turn_at_once()
+        if turn is not None:
+            self.state.release()
+            turn.leave()
+
+    # What there is to see.
+
+    @property
+    def token_ids(self) -> list[int]:
+        """The ids of the computed positions."""
+        return self.state.token_ids
+
+    @property
+    def selected(self) -> int | None:
+        """The token chosen after the last position, -1 if none was allowed, None if not scored."""
+        return self.state.selected
+
+    @property
+    def chunk(self) -> Chunk | None:
+        """The chunk in progress."""
+        return self.state.chunk
+
+    @property
+    def memory(self) -> SequenceMemory:
+        """The memory that plans read and write."""
+        return self.state.memory
 
     @property
     def position(self) -> int:
         """How many positions are computed."""
-        return len(self.token_ids)
+        return len(self.state.token_ids)
 
     @property
     def pending_count(self) -> int:
         """How many pushed tokens are not computed yet."""
-        return len(self._pending) + (self.chunk.span.row_count if self.chunk else 0)
+        return self.state.pending_count
 
     @property
     def digest(self) -> bytes:
         """The chain over all computed positions, 32 bytes."""
-        return self._link
+        return self.state.link
 
     def answer_digest(self, token_ids: TokenIds[int]) -> bytes:
         """Close the chain with an answer's token ids; 32 bytes."""
-        return answer_digest(self._link, token_ids)
+        return answer_digest(self.state.link, token_ids)
 
     @property
     def saturations(self) -> dict[str, int]:
         """How many values had to be clamped so far, by site."""
-        counts = self.memory.saturations.cast("q")
+        counts = self.state.memory.saturations.cast("q")
         return {site.name.lower(): counts[site] for site in SaturationSite}
 
-    def push(self, token_ids: TokenIds[int]) -> None:
+    def stats(self) -> SequenceStats:
+        """Return what the sequence has done and holds.
+
+        Raises:
+            ObjectClosedError: If the sequence is closed.
+            SequenceInUseError: If another call uses it.
+        """
+        with self._used() as state:
+            hold = state.hold
+            return SequenceStats(
+                positions=self.position,
+                pending_tokens=state.pending_count,
+                layers_run=state.layers_run,
+                layers_ceiling=state.chunk_count * self.program.layer_count,
+                forced_tokens=state.forced_tokens,
+                resident_pages=len(hold.pages),
+                shared_pages=len(hold.pages) - hold.own_count,
+                saturations=self.saturations,
+            )
+
+    # What it can be told. Each raises ObjectClosedError and SequenceInUseError too.
+
+    def push(self, token_ids: Iterable[object]) -> None:
         """Queue tokens to compute. The token chosen before is forgotten, unless there are none.
 
         Raises:
             TokenIdTypeError: If one is not an integer; nothing was queued.
             TokenIdRangeError: If one is not in the vocabulary; nothing was queued.
             ContextLengthError: If they do not fit; nothing was queued.
-            ObjectClosedError: If the sequence is closed.
+            KvPoolExhaustedError: If the pool has no pages for them; nothing was queued.
         """
-        if not self._buffers:
-            raise ObjectClosedError("sequence")
-        ids = checked_token_ids(token_ids, self.program.vocab_size)
-        needed = self.position + self.pending_count + len(ids)
-        if needed > self.options.context_tokens:
-            raise ContextLengthError(needed, self.options.context_tokens)
-        if ids:
-            self._is_decoding = self.selected is not None and len(ids) == 1
-            self._pending.extend(ids)
-            self.selected = None
+        with self._used() as state:
+            ids = checked_token_ids(token_ids, self.program.vocab_size)
+            state.require_room(len(ids))
+            state.admit(ids)
 
-    def begin_chunk(self) -> "Chunk":
-        """Return the chunk in progress, or start the next one.
+    def prefill(self, token_ids: Iterable[object]) -> int:
+        """Queue tokens up to the first that cannot be taken in; return how many there are.
 
         Raises:
-            SequenceBusyError: If nothing is pending.
-            ObjectClosedError: If the sequence is closed.
+            TokenIdTypeError, TokenIdRangeError: If one is no id of the vocabulary.
+            ContextLengthError: If they do not fit the context.
+            KvPoolExhaustedError: If the pool has no pages for them. In each case the tokens before
+                were queued, ``consumed_tokens`` of the error, and stay so.
         """
-        if not self._buffers:
-            raise ObjectClosedError("sequence")
-        if self.chunk is not None:
-            return self.chunk
-        if not self._pending:
-            raise SequenceBusyError(0, "at least 1: push some first")
-        count = min(len(self._pending), self.options.chunk_tokens)
-        ids = array("i", [self._pending.popleft() for _ in range(count)])
-        is_last = not self._pending
-        first_logits_row = 0 if self.options.has_all_logits else count - int(is_last)
-        trace_size = count * DIGEST_SIZE_BYTES * self.program.first_head_index
-        span = Span(
-            memory=self.memory,
-            first_position=self.position,
-            token_ids=memoryview(ids),
-            first_logits_row=first_logits_row,
-            logits=self._buffers["logits"],
-            selected=self._buffers["selected"],
-            trace=Trace(segments=self._buffers["trace"][:trace_size])
-            if self.options.is_traced
-            else None,
-            is_prefill=not self._is_decoding,
-        )
-        self.chunk = Chunk(span=span, next_segment=0, stop_segment=self._stop_segment(span))
-        return self.chunk
+        with self._used() as state:
+            ids, refusal = admissible_token_ids(token_ids, self.program.vocab_size)
+            count, shortage = state.room(len(ids))
+            state.admit(ids[:count])
+            # What comes first is what is told: a bad id may lie behind the end of the context.
+            stopped = shortage if count < len(ids) else refusal
+            if stopped is not None:
+                stopped.consumed_tokens = count
+                try:
+                    raise stopped
+                finally:
+                    # What a raised error holds must not hold the error.
+                    del stopped, shortage, refusal
+            return count
 
-    def _stop_segment(self, span: Span) -> int:
-        has_head = span.first_logits_row < span.row_count
-        return len(self.program.segments) if has_head else self.program.first_head_index
+    def decode(self) -> int:
+        """Queue the token that was chosen; what is chosen behind it is the next one. Return it.
 
-    def end_chunk(self) -> "Chunk":
-        """Make the finished chunk's positions part of the sequence and return it."""
-        if self.chunk is None or self.chunk.next_segment != self.chunk.stop_segment:
-            raise SequenceBusyError(self.pending_count, "a chunk that ran to its end")
-        chunk, self.chunk = self.chunk, None
-        for row, token_id in enumerate(chunk.span.token_ids):
-            digest = self.memory.digests[row * DIGEST_SIZE_BYTES : (row + 1) * DIGEST_SIZE_BYTES]
-            self._link = next_link(self._link, token_id, digest)
-            self.token_ids.append(token_id)
-        if chunk.has_logits and not self._pending:
-            last = chunk.span.row_count - chunk.span.first_logits_row - 1
-            self.selected = self._buffers["selected"].cast("i")[last]
-        return chunk
+        Raises:
+            SequenceBusyError: If tokens are pending.
+            NothingChosenError: If no token was chosen.
+            ContextLengthError, KvPoolExhaustedError: If there is no room; nothing was queued.
+        """
+        with self._used() as state:
+            token_id = state.chosen()
+            state.require_room(1)
+            state.admit([token_id])
+            return token_id
 
-    def close(self) -> None:
-        """Give the pages back and drop what is pending; may be called again."""
-        if self._pages:
-            self._pool.give_back(self._pages)
-            self._pages = []
-        self._buffers = {}
-        self._pending.clear()
-        self.chunk = None
+    def snapshot(self) -> Snapshot:
+        """Freeze what the sequence is now, between two slices or at rest."""
+        with self._used() as state:
+            return state.snapshot()
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        """Continue from a snapshot, whose full pages are shared and whose tail is copied.
+
+        Raises:
+            SequenceNotFreshError: If the sequence has tokens.
+            SnapshotMismatchError: If the snapshot is of another model or pool.
+            ContextLengthError: If its tokens are more than the context.
+            KvPoolExhaustedError: If the pool has too few pages for the rest; nothing has changed.
+        """
+        with self._used() as state:
+            state.adopt(snapshot)
+
+    def reset(self) -> None:
+        """Forget all tokens, from any state.
+
+        Raises:
+            KvPoolExhaustedError: If shared pages were among those reserved and there are too few
+                free ones in their place; nothing has changed.
+        """
+        with self._used() as state:
+            state.reset()
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError("sequence", "push its token_ids to another one")
@@ -265,20 +289,3 @@ class Sequence:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-@dataclass(slots=True, kw_only=True)
-class Chunk:
-    """Rows that go through the segments together, and how far they are.
-
-    The span's logits, selected ids and trace are valid until the sequence begins another chunk.
-    """
-
-    span: Span
-    next_segment: int
-    stop_segment: int
-
-    @property
-    def has_logits(self) -> bool:
-        """Whether any row is scored."""
-        return self.span.first_logits_row < self.span.row_count

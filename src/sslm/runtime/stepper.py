@@ -1,80 +1,157 @@
 """Advancing sequences together, a slice of segments at a time."""
 
 from collections.abc import Sequence as Sequences
+from dataclasses import dataclass
 from itertools import groupby
 
-from sslm.errors.runtime import OptionRangeError
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import OptionRangeError, SequenceReleasedError
 from sslm.errors.showing import int_range
 from sslm.program.plan import Plan
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.sequence import Chunk, Sequence
+from sslm.runtime.chunk import Chunk, slice_end
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.turns import Turn
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one sequence of a batch.
+
+    Args:
+        sequence: Which one.
+        chunk: The chunk that came to its end, or None.
+        error: Why the sequence was not advanced, or None; it stands as it stood before.
+    """
+
+    sequence: Sequence
+    chunk: Chunk | None = None
+    error: SslmError | None = None
 
 
 def advance(
     plan: Plan,
     sequences: Sequences[Sequence],
     *,
-    budget_segments: int,
+    budget_units: int,
     row_count_max: int,
     cancellation: Cancellation | None = None,
-) -> list[tuple[Sequence, Chunk]]:
-    """Run at most *budget_segments* segments of every sequence's next chunk.
+) -> list[Outcome]:
+    """Run at most *budget_units* units of every sequence's next chunk.
 
     Sequences that stand at the same segment share each weight that is read. No result depends on
-    which sequences are advanced together, or in how many slices.
+    which sequences are advanced together, or in how many slices, and one that cannot be advanced
+    keeps none of the others from it.
 
     Args:
         plan: Compiled from the sequences' program.
         sequences: Each once, with something pending.
-        budget_segments: At least 1; a chunk runs to the end of its segments if it may.
+        budget_units: At least 1. A unit is a layer of a chunk or a block of the head; a chunk runs
+            to its end if it may.
         row_count_max: What the plan was compiled for; more rows take several runs.
         cancellation: Polled during the runs, or None.
 
     Returns:
-        The sequences whose chunk came to its end, with that chunk.
+        As many outcomes as sequences, in their order. Errors in them: ObjectClosedError,
+        SequenceInUseError and SequenceBusyError (nothing pending) of sequences that did not run,
+        SequenceReleasedError of those that were closed meanwhile, and what the run raised, such as
+        RunCancelledError: then the sequence stands before its slice.
 
     Raises:
         OptionRangeError: If the budget is below 1, a sequence is listed twice, or a chunk alone has
             too many rows; nothing ran.
-        SequenceBusyError: If a sequence has nothing pending; nothing ran.
-        ObjectClosedError: If a sequence is closed; nothing ran.
-        RunCancelledError: If the flag was set; every sequence stands before or after its slice.
     """
-    if budget_segments < 1:
-        raise OptionRangeError("budget_segments", str(budget_segments), int_range(1))
+    if budget_units < 1:
+        raise OptionRangeError("budget_units", str(budget_units), int_range(1))
     if len(set(sequences)) < len(sequences):
         raise OptionRangeError("sequences", "one of them twice", "each once")
-    waiting = sorted(sequences, key=lambda sequence: _stage(sequence.begin_chunk()))
-    most_rows = max((s.begin_chunk().span.row_count for s in waiting), default=0)
-    if most_rows > row_count_max:
-        raise OptionRangeError("row_count_max", str(row_count_max), int_range(most_rows))
-    finished = []
-    cancel = cancellation.flag if cancellation else None
-    for (first, stop), group in groupby(waiting, key=lambda s: _stage(s.begin_chunk())):
-        last = min(stop, first + budget_segments)
-        for batch in _batches(list(group), row_count_max):
-            chunks = [sequence.begin_chunk() for sequence in batch]
-            plan.run(first, last, [chunk.span for chunk in chunks], cancel=cancel)
-            for sequence, chunk in zip(batch, chunks, strict=True):
-                chunk.next_segment = last
-                if last == chunk.stop_segment:
-                    finished.append((sequence, sequence.end_chunk()))
-    return finished
+    outcomes = [Outcome(sequence) for sequence in sequences]
+    turns: list[tuple[Sequence, Turn]] = []
+    try:
+        waiting = _begin(outcomes, turns)
+        most_rows = max((_chunk(outcome).span.row_count for outcome in waiting), default=0)
+        if most_rows > row_count_max:
+            raise OptionRangeError("row_count_max", str(row_count_max), int_range(most_rows))
+        for (first, stop), group in groupby(sorted(waiting, key=_stage), key=_stage):
+            last = slice_end(plan.program, first, stop, budget_units)
+            for batch in _batches(list(group), row_count_max):
+                _run(plan, batch, first, last, cancellation)
+    finally:
+        for sequence, turn in turns:
+            sequence.end_use(turn)
+    return outcomes
 
 
-def _stage(chunk: Chunk) -> tuple[int, int]:
+def finished(outcomes: list[Outcome]) -> list[tuple[Sequence, Chunk]]:
+    """Return the chunks that came to their end, each with its sequence.
+
+    Raises:
+        SslmError: The first that is in an outcome.
+    """
+    error = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
+    if error is not None:
+        try:
+            raise error
+        finally:
+            # What a raised error holds must not hold the error.
+            del error, outcomes
+    return [(outcome.sequence, outcome.chunk) for outcome in outcomes if outcome.chunk]
+
+
+def _begin(outcomes: list[Outcome], turns: list[tuple[Sequence, Turn]]) -> list[Outcome]:
+    """Begin to use the sequences and their chunks; return those that have one."""
+    waiting = []
+    for outcome in outcomes:
+        try:
+            turns.append((outcome.sequence, outcome.sequence.begin_use()))
+            outcome.sequence.state.begin_chunk()
+            waiting.append(outcome)
+        except SslmError as error:
+            outcome.error = _as_value(error)
+    return waiting
+
+
+def _run(
+    plan: Plan, batch: list[Outcome], first: int, last: int, cancellation: Cancellation | None
+) -> None:
+    spans = [_chunk(outcome).span for outcome in batch]
+    try:
+        plan.run(first, last, spans, cancel=cancellation.flag if cancellation else None)
+    except SslmError as error:
+        value = _as_value(error)
+        for outcome in batch:
+            outcome.error = value
+        return
+    for outcome in batch:
+        outcome.chunk = outcome.sequence.state.move_chunk(last)
+        if outcome.sequence.is_closed:
+            outcome.chunk, outcome.error = None, SequenceReleasedError()
+
+
+def _as_value(error: SslmError) -> SslmError:
+    """Return an error without its traceback, which would hold the outcome that holds it."""
+    error.__context__ = None
+    return error.with_traceback(None)
+
+
+def _chunk(outcome: Outcome) -> Chunk:
+    return outcome.sequence.state.begin_chunk()
+
+
+def _stage(outcome: Outcome) -> tuple[int, int]:
+    chunk = _chunk(outcome)
     return chunk.next_segment, chunk.stop_segment
 
 
-def _batches(sequences: list[Sequence], row_count_max: int) -> list[list[Sequence]]:
+def _batches(waiting: list[Outcome], row_count_max: int) -> list[list[Outcome]]:
     """Cut a list so that no batch has more rows than a run may have."""
-    batches: list[list[Sequence]] = []
+    batches: list[list[Outcome]] = []
     room = 0
-    for sequence in sequences:
-        rows = sequence.begin_chunk().span.row_count
+    for outcome in waiting:
+        rows = _chunk(outcome).span.row_count
         if rows > room:
             batches.append([])
             room = row_count_max
-        batches[-1].append(sequence)
+        batches[-1].append(outcome)
         room -= rows
     return batches

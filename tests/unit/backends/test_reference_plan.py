@@ -26,8 +26,9 @@ from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program
 from sslm.program.tensors import Encoding, Tensor, Tensors
 from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence, SequenceOptions
-from sslm.runtime.stepper import advance
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.stepper import advance, finished
 from tests.backends.random_program import RandomProgram, Shape
 from tests.tiny_models import MODEL_ID, TinyModel, generate, tiny_llama
 from tests.toy_programs import int32_tensor, moving_average_model
@@ -63,7 +64,7 @@ def traced(model: Model, ids: list[int], *, chunk_tokens: int) -> Traced:
     with Sequence(program, pool, MODEL_ID, options) as sequence:
         sequence.push(ids)
         while sequence.pending_count:
-            for _, chunk in advance(plan, [sequence], budget_segments=2, row_count_max=64):
+            for _, chunk in finished(advance(plan, [sequence], budget_units=2, row_count_max=64)):
                 span = chunk.span
                 assert span.trace is not None
                 assert span.logits is not None
@@ -244,7 +245,7 @@ def _span(model: Model, **changes: Any) -> Span:
     pool = KvPool(program.state_layout, 2)
     sequence = Sequence(program, pool, MODEL_ID, SequenceOptions(context_tokens=80))
     sequence.push([1, 2, 3, 4, 5])
-    return replace(sequence.begin_chunk().span, **changes)
+    return replace(sequence.state.begin_chunk().span, **changes)
 
 
 def _ids(*token_ids: int) -> memoryview:

@@ -25,7 +25,7 @@ from sslm.errors.runtime import OptionRangeError
 from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
-from sslm.runtime.sequence import SequenceOptions
+from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 from tests.gguf_files import random_llama_gguf

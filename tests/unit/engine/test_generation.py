@@ -105,7 +105,7 @@ def test_the_digest_closes_the_chain_over_what_was_computed(
 
 
 def last_layer_digests(model: Model, token_ids: list[int]) -> list[bytes]:
-    from sslm.runtime.sequence import SequenceOptions
+    from sslm.runtime.sequence_options import SequenceOptions
 
     runner = model._runner
     with runner.sequence(SequenceOptions(context_tokens=len(token_ids))) as sequence:

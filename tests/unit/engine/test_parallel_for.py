@@ -14,11 +14,11 @@ from benchmarks.determinism_models import wide_subject
 import sslm
 from sslm.artifact import read_artifact
 from sslm.engine.model import Model
-from sslm.engine.runner import ALL_SEGMENTS, Runner, open_backend
+from sslm.engine.runner import ALL_UNITS, Runner, open_backend
 from sslm.errors.native import ParallelForBrokenError
 from sslm.errors.runtime import NestedCallError, OptionRangeError
 from sslm.program.parallel_for import SCOPES, ParallelFor
-from sslm.runtime.sequence import SequenceOptions
+from sslm.runtime.sequence_options import SequenceOptions
 from tests.converted import stories_artifact
 
 PROMPT = [5, 6, 7, 8, 9]
@@ -154,7 +154,7 @@ def test_a_sequence_goes_on_where_a_lie_stopped_it(path: Path, expected: sslm.Co
             hook.at_loop = hook.loop_count + 1 if refused % 3 != 2 else 0
             before = sequence.position, sequence.digest, sequence.saturations
             try:
-                runner.advance([sequence], budget_segments=1 if len(answer) % 2 else ALL_SEGMENTS)
+                runner.advance([sequence], budget_units=1 if len(answer) % 2 else ALL_UNITS)
             except ParallelForBrokenError:
                 refused += 1
                 assert (sequence.position, sequence.digest, sequence.saturations) == before

@@ -16,7 +16,8 @@ from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ForkedProcessError, MemoryBudgetError
 from sslm.program.plan import Backend
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.sequence import Sequence, SequenceOptions
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
 from tests.converted import stories_artifact
 
 

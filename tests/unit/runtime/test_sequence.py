@@ -11,15 +11,15 @@ from sslm.errors.runtime import (
     KvPoolExhaustedError,
     ObjectClosedError,
     OptionRangeError,
-    SequenceBusyError,
     TokenIdRangeError,
     TokenIdTypeError,
 )
 from sslm.numerics.digests import answer_digest, first_link, next_link
 from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence, SequenceOptions, sequence_size_bytes
-from sslm.runtime.stepper import advance
-from tests.tiny_models import ALL_SEGMENTS, MODEL_ID
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
+from sslm.runtime.stepper import advance, finished
+from tests.tiny_models import ALL_UNITS, MODEL_ID
 from tests.toy_programs import CONTEXT_TOKENS, HIDDEN_SIZE, VOCAB_SIZE, moving_average_model
 
 MODEL = moving_average_model()
@@ -35,9 +35,9 @@ def new_sequence(pool: KvPool | None = None, **options: Any) -> Sequence:
     return Sequence(MODEL.program, pool or new_pool(), MODEL_ID, merged)
 
 
-def run(sequence: Sequence, *, budget_segments: int = ALL_SEGMENTS) -> None:
+def run(sequence: Sequence, *, budget_units: int = ALL_UNITS) -> None:
     while sequence.pending_count:
-        advance(PLAN, [sequence], budget_segments=budget_segments, row_count_max=64)
+        finished(advance(PLAN, [sequence], budget_units=budget_units, row_count_max=64))
 
 
 def test_positions_digest_and_selection() -> None:
@@ -71,14 +71,14 @@ def test_a_new_push_forgets_the_selection() -> None:
         assert sequence.selected is None
 
 
-@pytest.mark.parametrize("budget_segments", [1, ALL_SEGMENTS])
-def test_pushing_while_a_chunk_is_under_way_changes_nothing_else(budget_segments: int) -> None:
+@pytest.mark.parametrize("budget_units", [1, ALL_UNITS])
+def test_pushing_while_a_chunk_is_under_way_changes_nothing_else(budget_units: int) -> None:
     with new_sequence() as sliced, new_sequence() as whole:
         sliced.push([3, 1])
-        advance(PLAN, [sliced], budget_segments=1, row_count_max=64)
+        finished(advance(PLAN, [sliced], budget_units=1, row_count_max=64))
         sliced.push([4, 1, 5])
         assert sliced.pending_count == 5
-        run(sliced, budget_segments=budget_segments)
+        run(sliced, budget_units=budget_units)
         whole.push([3, 1, 4, 1, 5])
         run(whole)
         assert (sliced.digest, sliced.selected) == (whole.digest, whole.selected)
@@ -177,26 +177,13 @@ def test_a_closed_sequence_can_neither_be_pushed_to_nor_advanced() -> None:
         sequence = new_sequence()
         sequence.push([1, 2])
         if has_begun:
-            advance(PLAN, [sequence], budget_segments=1, row_count_max=64)
+            finished(advance(PLAN, [sequence], budget_units=1, row_count_max=64))
         sequence.close()
         with pytest.raises(ObjectClosedError):
             sequence.push([1])
         with pytest.raises(ObjectClosedError):
-            advance(PLAN, [sequence], budget_segments=1, row_count_max=64)
+            finished(advance(PLAN, [sequence], budget_units=1, row_count_max=64))
         assert sequence.pending_count == 0
-
-
-def test_chunks_begin_and_end_in_turn() -> None:
-    with new_sequence() as sequence:
-        with pytest.raises(SequenceBusyError):
-            sequence.begin_chunk()
-        with pytest.raises(SequenceBusyError):
-            sequence.end_chunk()
-        sequence.push([1])
-        chunk = sequence.begin_chunk()
-        assert sequence.begin_chunk() is chunk
-        with pytest.raises(SequenceBusyError):
-            sequence.end_chunk()
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 90])
@@ -205,7 +192,7 @@ def test_only_the_last_chunk_is_scored(count: int) -> None:
         sequence.push([1] * count)
         scored = []
         while sequence.pending_count:
-            for _, chunk in advance(PLAN, [sequence], budget_segments=99, row_count_max=64):
+            for _, chunk in finished(advance(PLAN, [sequence], budget_units=99, row_count_max=64)):
                 scored.append((chunk.span.row_count, chunk.has_logits))
         rest = [] if count <= 64 else [(64, False)]
         assert scored == [*rest, (count - 64 * len(rest), True)]

@@ -8,13 +8,22 @@ from typing import Any
 import pytest
 
 from sslm.backends.reference.backend import ReferencePlan
-from sslm.errors.runtime import OptionRangeError, SequenceBusyError
+from sslm.errors.native import RunCancelledError
+from sslm.errors.runtime import (
+    ObjectClosedError,
+    OptionRangeError,
+    SequenceBusyError,
+    SequenceInUseError,
+    SequenceReleasedError,
+)
 from sslm.program.plan import Span
+from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence, SequenceOptions
-from sslm.runtime.stepper import advance
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.stepper import advance, finished
 from tests.data import shared_data
-from tests.tiny_models import ALL_SEGMENTS, MODEL_ID, Outcome, generate, quantized, tiny_llama
+from tests.tiny_models import ALL_UNITS, MODEL_ID, Outcome, generate, quantized, tiny_llama
 from tests.toy_programs import moving_average_model
 
 Prompt = list[int]
@@ -69,23 +78,23 @@ def test_chunks(case: Case, chunk_tokens: int) -> None:
     assert case.answer(chunk_tokens=chunk_tokens) == case.alone
 
 
-@pytest.mark.parametrize("budget_segments", [1, 2, 7])
+@pytest.mark.parametrize("budget_units", [1, 2, 7])
 @pytest.mark.parametrize("chunk_tokens", [7, 64])
-def test_slices(case: Case, budget_segments: int, chunk_tokens: int) -> None:
-    outcome = case.answer(budget_segments=budget_segments, chunk_tokens=chunk_tokens)
+def test_slices(case: Case, budget_units: int, chunk_tokens: int) -> None:
+    outcome = case.answer(budget_units=budget_units, chunk_tokens=chunk_tokens)
     assert outcome == case.alone
 
 
-@pytest.mark.parametrize("budget_segments", [1, ALL_SEGMENTS])
+@pytest.mark.parametrize("budget_units", [1, ALL_UNITS])
 @pytest.mark.parametrize("row_count_max", [64, 71, 1000])
-def test_neighbours(case: Case, budget_segments: int, row_count_max: int) -> None:
+def test_neighbours(case: Case, budget_units: int, row_count_max: int) -> None:
     """Among others of other lengths, in one pool, in runs with and without room for all."""
     prompts = [case.prompt[:3], case.prompt, case.prompt[:65], case.prompt[::-1][:20]]
     outcomes = generate(
         case.plan,
         prompts,
         max_tokens=case.max_tokens,
-        budget_segments=budget_segments,
+        budget_units=budget_units,
         row_count_max=row_count_max,
         pool=KvPool(case.plan.program.state_layout, 12),
     )
@@ -97,7 +106,8 @@ def test_pages_of_an_earlier_user(case: Case) -> None:
     """Pages come back in another order, full of another sequence's keys and values."""
     pool = KvPool(case.plan.program.state_layout, 5)
     generate(case.plan, [case.prompt[::-1]], max_tokens=2, pool=pool)
-    pool.take(1)
+    kept = pool.hold()
+    kept.take(1)
     (outcome,) = generate(case.plan, [case.prompt], max_tokens=case.max_tokens, pool=pool)
     assert outcome == case.alone
 
@@ -109,7 +119,7 @@ def test_pushing_one_token_at_a_time(case: Case) -> None:
     with Sequence(case.plan.program, pool, MODEL_ID, options) as sequence:
         for token_id in case.prompt:
             sequence.push([token_id])
-            advance(case.plan, [sequence], budget_segments=ALL_SEGMENTS, row_count_max=64)
+            finished(advance(case.plan, [sequence], budget_units=ALL_UNITS, row_count_max=64))
         assert sequence.selected == case.alone.token_ids[0]
 
 
@@ -146,55 +156,112 @@ class Recorder:
 def test_equal_stages_share_a_run() -> None:
     plan = Recorder()
     sequences = [plan.sequence(2), plan.sequence(70), plan.sequence(3)]
-    finished = advance(plan, sequences, budget_segments=2, row_count_max=100)
-    assert finished == []
+    outcomes = advance(plan, sequences, budget_units=1, row_count_max=100)
+    assert [outcome.sequence for outcome in outcomes] == sequences
+    assert finished(outcomes) == []
     # The long one ends its first chunk before the head, and so has another stage.
     assert plan.runs == [(0, 2, [64]), (0, 2, [2, 3])]
-    finished = advance(plan, sequences, budget_segments=9, row_count_max=100)
+    ended = finished(advance(plan, sequences, budget_units=9, row_count_max=100))
     assert plan.runs[2:] == [(2, 3, [64]), (2, 6, [2, 3])]
-    assert [(sequence, chunk.span.row_count) for sequence, chunk in finished] == [
-        (sequences[1], 64),
+    assert [(sequence, chunk.span.row_count) for sequence, chunk in ended] == [
         (sequences[0], 2),
+        (sequences[1], 64),
         (sequences[2], 3),
     ]
     assert [sequence.pending_count for sequence in sequences] == [0, 6, 0]
 
 
+def test_units_are_layers_and_blocks_of_the_head() -> None:
+    """Two layers, then two blocks: what comes before and after them belongs to them."""
+    plan = Recorder()
+    sequence = plan.sequence(2)
+    for _ in range(4):
+        assert sequence.selected is None
+        advance(plan, [sequence], budget_units=1, row_count_max=64)
+    assert [(first, last) for first, last, _ in plan.runs] == [(0, 2), (2, 3), (3, 4), (4, 6)]
+    assert sequence.selected is not None
+
+
 def test_runs_have_no_more_rows_than_the_plan_takes() -> None:
     plan = Recorder()
     sequences = [plan.sequence(count) for count in (30, 40, 20, 4, 64)]
-    advance(plan, sequences, budget_segments=1, row_count_max=64)
-    assert plan.runs == [(0, 1, [30]), (0, 1, [40, 20, 4]), (0, 1, [64])]
+    advance(plan, sequences, budget_units=1, row_count_max=64)
+    assert plan.runs == [(0, 2, [30]), (0, 2, [40, 20, 4]), (0, 2, [64])]
 
 
 def test_nothing_to_advance() -> None:
+    assert advance(Recorder(), [], budget_units=1, row_count_max=64) == []
+
+
+def test_what_cannot_be_advanced_keeps_no_other_from_it() -> None:
     plan = Recorder()
-    assert advance(plan, [], budget_segments=1, row_count_max=64) == []
-    idle = plan.sequence(0)
+    idle, closed, used, good = (plan.sequence(count) for count in (0, 1, 1, 3))
+    closed.close()
+    turn = used.begin_use()
+    outcomes = advance(plan, [idle, closed, used, good], budget_units=ALL_UNITS, row_count_max=64)
+    errors = [type(outcome.error) for outcome in outcomes]
+    assert errors == [SequenceBusyError, ObjectClosedError, SequenceInUseError, type(None)]
+    assert outcomes[3].chunk is not None
+    assert plan.runs == [(0, 6, [3])]
     with pytest.raises(SequenceBusyError):
-        advance(plan, [plan.sequence(1), idle], budget_segments=1, row_count_max=64)
-    assert plan.runs == []
+        finished(outcomes)
+    used.end_use(turn)
+    assert advance(plan, [used], budget_units=1, row_count_max=64)[0].error is None
+
+
+def test_a_run_that_fails_fails_each_of_its_sequences_and_leaves_them_where_they_stood() -> None:
+    plan = Recorder()
+    sequences = [plan.sequence(2), plan.sequence(3)]
+    cancellation = Cancellation()
+    cancellation.set()
+    outcomes = advance(plan, sequences, budget_units=1, row_count_max=64, cancellation=cancellation)
+    assert {type(outcome.error) for outcome in outcomes} == {RunCancelledError}
+    assert finished(advance(plan, sequences, budget_units=ALL_UNITS, row_count_max=64))
+    assert [sequence.position for sequence in sequences] == [2, 3]
+
+
+class ClosingPlan(Recorder):
+    """Somebody closes a sequence while it runs."""
+
+    victim: Sequence
+
+    def run(
+        self, first: int, last: int, spans: Spans[Span], *, cancel: memoryview | None = None
+    ) -> None:
+        self.victim.close()
+        assert self.victim.memory.pool.nbytes
+        super().run(first, last, spans, cancel=cancel)
+
+
+def test_a_sequence_that_is_closed_while_it_runs_says_so_and_its_pages_come_back() -> None:
+    plan = ClosingPlan()
+    plan.victim, other = plan.sequence(2), plan.sequence(3)
+    pool = plan.victim.state.hold.pool
+    outcomes = advance(plan, [plan.victim, other], budget_units=ALL_UNITS, row_count_max=64)
+    assert isinstance(outcomes[0].error, SequenceReleasedError)
+    assert outcomes[1].error is None
+    assert (pool.held_page_count, other.position) == (0, 3)
 
 
 def test_a_sequence_that_is_listed_twice_is_refused() -> None:
     plan = Recorder()
     first, second = plan.sequence(3), plan.sequence(3)
     with pytest.raises(OptionRangeError, match="each once"):
-        advance(plan, [first, second, first], budget_segments=1, row_count_max=64)
+        finished(advance(plan, [first, second, first], budget_units=1, row_count_max=64))
     assert plan.runs == []
     assert (first.chunk, first.pending_count) == (None, 3)
 
 
-@pytest.mark.parametrize(("budget_segments", "row_count_max"), [(0, 64), (-1, 64), (1, 9)])
+@pytest.mark.parametrize(("budget_units", "row_count_max"), [(0, 64), (-1, 64), (1, 9)])
 def test_budgets_that_could_not_make_progress_are_refused(
-    budget_segments: int, row_count_max: int
+    budget_units: int, row_count_max: int
 ) -> None:
     plan = Recorder()
     with pytest.raises(OptionRangeError):
         advance(
             plan,
             [plan.sequence(10)],
-            budget_segments=budget_segments,
+            budget_units=budget_units,
             row_count_max=row_count_max,
         )
     assert plan.runs == []

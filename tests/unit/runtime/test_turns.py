@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from sslm.engine.turns import Turns
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import NestedCallError
 from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.turns import Turns
 
 
 def in_thread(work: object) -> threading.Thread:

@@ -51,9 +51,17 @@ class Turn:
                 del first
                 self._wake.acquire(timeout=POLL_S)
         except BaseException:
-            self._leave()
+            self.leave()
             raise
         return self
+
+    def enter_at_once(self) -> bool:
+        """Begin the turn if nobody has one, and tell whether it has begun."""
+        self._queue.append(self._place)
+        if self._first() is self:
+            return True
+        self.leave()
+        return False
 
     def __exit__(
         self,
@@ -61,7 +69,7 @@ class Turn:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._leave()
+        self.leave()
 
     def _first(self) -> "Turn | None":
         with suppress(IndexError):
@@ -75,7 +83,8 @@ class Turn:
         with suppress(ValueError):
             self._queue.remove(place)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """End the turn, or the waiting for it."""
         self._remove(self._place)
         following = self._first()
         if following is not None:
@@ -96,3 +105,11 @@ class Turns:
     def turn(self, cancellation: Cancellation | None = None) -> Turn:
         """Return a context manager whose block runs alone; see :class:`Turn`."""
         return Turn(self._queue, cancellation)
+
+    def turn_at_once(self) -> Turn | None:
+        """Return a turn that has begun, to be left with :meth:`Turn.leave`, or None.
+
+        There is none while anybody has one, this thread included.
+        """
+        turn = Turn(self._queue)
+        return turn if turn.enter_at_once() else None

@@ -1,0 +1,134 @@
+"""Everything that a sequence is, frozen."""
+
+from array import array
+from dataclasses import dataclass
+from typing import Self
+
+from sslm.program.states import PAGE_TOKENS, StateLayout
+from sslm.runtime.kv_pool import PageHold
+
+NO_ADAPTER = bytes(32)
+"""The digest of no adapter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlight:
+    """A chunk that has run through some segments.
+
+    Args:
+        token_ids: int32, its rows.
+        next_segment: At least 1; within the head it is the head's first one, as scores are not kept
+            and computed again.
+        first_logits_row: Rows from here on get scores; the count of rows means none.
+        is_prefill: As in :class:`sslm.program.plan.Span`.
+        residual: int32 [rows, hidden_size], after segment ``next_segment - 1``.
+        digests: 32 bytes per row: d[p, L], which mean something after the last layer.
+    """
+
+    token_ids: "array[int]"
+    next_segment: int
+    first_logits_row: int
+    is_prefill: bool
+    residual: bytes
+    digests: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What a sequence counts; rolled back with it.
+
+    Args:
+        saturations: int64 [6]: values that had to be clamped, by ``SaturationSite``.
+        layers_run: Layers that its chunks ran.
+        chunk_count: Chunks that were begun, each of which runs all layers in the end.
+        forced_tokens: Tokens of which a schema left no choice.
+    """
+
+    saturations: bytes
+    layers_run: int = 0
+    chunk_count: int = 0
+    forced_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A sequence at one moment. Whole pages are shared; everything else is a copy.
+
+    A sequence writes only behind the positions that it has computed, so that a full page never
+    changes: whoever holds it sees what it was.
+
+    Args:
+        model_id: 32 bytes.
+        arithmetic_version: Of the program.
+        adapter: 32 bytes, ``NO_ADAPTER`` for none.
+        token_ids: int32, one for each computed position.
+        pending: int32, admitted and not begun.
+        selected: The token chosen after the last position, -1 if none was allowed, or None.
+        in_flight: The chunk in progress, or None.
+        last_residual: int32 [hidden_size] after the last layer of the last position; empty if there
+            is none, or a chunk is in flight.
+        link: The chain of digests over the computed positions.
+        counters: What was counted.
+        fixed: The fixed states.
+        hold: The full pages of the computed positions.
+        tail: The rows behind them, as :func:`sslm.runtime.page_rows.pack_rows` packs them.
+    """
+
+    model_id: bytes
+    arithmetic_version: int
+    adapter: bytes
+    token_ids: "array[int]"
+    pending: "array[int]"
+    selected: int | None
+    in_flight: InFlight | None
+    last_residual: bytes
+    link: bytes
+    counters: Counters
+    fixed: bytes
+    hold: PageHold
+    tail: bytes
+
+    @property
+    def token_count(self) -> int:
+        """Tokens of all kinds: computed, in flight and pending."""
+        in_flight = len(self.in_flight.token_ids) if self.in_flight else 0
+        return len(self.token_ids) + in_flight + len(self.pending)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that are copied; the pages are counted by the pool."""
+        in_flight = self.in_flight
+        chunk = len(in_flight.residual) + len(in_flight.digests) if in_flight else 0
+        ids = self.token_ids.itemsize * self.token_count
+        return ids + chunk + len(self.last_residual) + len(self.fixed) + len(self.tail)
+
+    def stops(self, layout: StateLayout) -> tuple[int, ...]:
+        """Return for each declared state how many positions of it there are."""
+        return state_stops(layout, len(self.token_ids), self.in_flight)
+
+    def release(self) -> None:
+        """Give the pages back; the snapshot cannot be adopted afterwards."""
+        self.hold.release()
+
+    def share(self) -> Self:
+        """Return the same snapshot with a hold of its own."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return type(self)(**(fields | {"hold": self.hold.share(len(self.hold.pages))}))
+
+
+def state_stops(
+    layout: StateLayout, token_count: int, in_flight: InFlight | None
+) -> tuple[int, ...]:
+    """Return for each state how many positions it holds: layers ahead hold the chunk's rows too."""
+    if in_flight is None:
+        return (token_count,) * len(layout.states)
+    ahead = token_count + len(in_flight.token_ids)
+    return tuple(
+        ahead if state.segment_index < in_flight.next_segment else token_count
+        for state in layout.states
+    )
+
+
+def first_unsealed(token_count: int) -> int:
+    """Return the first position that is not on a full page."""
+    return token_count // PAGE_TOKENS * PAGE_TOKENS

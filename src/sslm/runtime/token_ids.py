@@ -1,0 +1,46 @@
+"""Token ids as callers give them."""
+
+import operator
+from collections.abc import Iterable
+from typing import SupportsIndex, cast
+
+from sslm.errors.runtime import TokenIdRangeError, TokenIdTypeError
+from sslm.errors.showing import briefly
+
+
+def checked_token_ids(token_ids: Iterable[object], vocab_size: int) -> list[int]:
+    """Return token ids as a list of plain integers.
+
+    Raises:
+        TokenIdTypeError: If one is not an integer.
+        TokenIdRangeError: If one is not in the vocabulary.
+    """
+    return [_checked_id(index, found, vocab_size) for index, found in enumerate(token_ids)]
+
+
+def admissible_token_ids(
+    token_ids: Iterable[object], vocab_size: int
+) -> tuple[list[int], TokenIdTypeError | TokenIdRangeError | None]:
+    """Return the ids before the first one that is none, and why that one is refused."""
+    ids: list[int] = []
+    try:
+        for index, found in enumerate(token_ids):
+            ids.append(_checked_id(index, found, vocab_size))
+    except (TokenIdTypeError, TokenIdRangeError) as refusal:
+        # A value that holds its traceback would hold what the call used.
+        return ids, refusal.with_traceback(None)
+    return ids, None
+
+
+def _checked_id(index: int, found: object, vocab_size: int) -> int:
+    # Integers of other libraries are welcome; a truth value is no id, though Python counts it.
+    # Asking whether there is an index takes far longer than taking it.
+    if isinstance(found, bool):
+        raise TokenIdTypeError(briefly(found), index, type(found).__name__)
+    try:
+        token_id = operator.index(cast(SupportsIndex, found))
+    except TypeError as error:
+        raise TokenIdTypeError(briefly(found), index, type(found).__name__) from error
+    if not 0 <= token_id < vocab_size:
+        raise TokenIdRangeError(token_id, index, vocab_size - 1)
+    return token_id

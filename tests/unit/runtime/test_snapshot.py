@@ -1,0 +1,286 @@
+"""Who continues from a snapshot comes to the same bits, wherever it was taken."""
+
+from array import array
+from collections.abc import Iterator
+
+import pytest
+
+from sslm.backends.reference.backend import ReferencePlan
+from sslm.errors.runtime import (
+    ContextLengthError,
+    KvPoolExhaustedError,
+    NothingChosenError,
+    ObjectClosedError,
+    PrefixFrozenError,
+    PrefixNotFrozenError,
+    SequenceBusyError,
+    SequenceNotFreshError,
+    SnapshotMismatchError,
+)
+from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.prefix import Prefix
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.stepper import advance, finished
+from tests.tiny_models import ALL_UNITS, MODEL_ID, tiny_llama
+from tests.toy_programs import moving_average_model
+
+LONGEST = 200
+PROMPT = [index * 7 % 37 for index in range(75)]
+
+
+@pytest.fixture(scope="module", params=["odd llama", "recurrent"])
+def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ReferencePlan:
+    if request.param == "recurrent":
+        toy = moving_average_model()
+        return ReferencePlan(toy.program, toy.tensors)
+    model = tiny_llama(tmp_path_factory.mktemp("model"))
+    return ReferencePlan(model.program, model.tensors)
+
+
+def new_pool(plan: ReferencePlan, page_count: int = 12) -> KvPool:
+    return KvPool(plan.program.state_layout, page_count)
+
+
+def new_sequence(
+    plan: ReferencePlan,
+    pool: KvPool,
+    *,
+    reserved_tokens: int | None = 0,
+    model_id: bytes = MODEL_ID,
+) -> Sequence:
+    options = SequenceOptions(context_tokens=LONGEST, reserved_tokens=reserved_tokens)
+    return Sequence(plan.program, pool, model_id, options)
+
+
+def step(plan: ReferencePlan, sequence: Sequence, units: int = ALL_UNITS) -> None:
+    finished(advance(plan, [sequence], budget_units=units, row_count_max=64))
+
+
+def run(plan: ReferencePlan, sequence: Sequence) -> None:
+    while sequence.pending_count:
+        step(plan, sequence)
+
+
+def end(plan: ReferencePlan, sequence: Sequence, token_count: int) -> object:
+    """Choose tokens until there are so many, and return all that must be equal."""
+    run(plan, sequence)
+    while len(sequence.token_ids) < token_count:
+        sequence.decode()
+        run(plan, sequence)
+    stats = sequence.stats()
+    counts = stats.layers_run, stats.layers_ceiling, stats.saturations
+    return sequence.token_ids, sequence.selected, sequence.digest, counts
+
+
+def slices(plan: ReferencePlan, sequence: Sequence, token_count: int) -> Iterator[None]:
+    """Go on in slices of one unit, and stop before each."""
+    while True:
+        yield
+        if not sequence.pending_count:
+            if len(sequence.token_ids) == token_count:
+                return
+            sequence.decode()
+            yield
+        step(plan, sequence, units=1)
+
+
+def test_a_snapshot_of_every_slice_leads_to_the_same_end(plan: ReferencePlan) -> None:
+    pool = new_pool(plan)
+    with new_sequence(plan, pool) as lone:
+        lone.push(PROMPT)
+        expected = end(plan, lone, 78)
+    with new_sequence(plan, pool) as sequence:
+        sequence.push(PROMPT)
+        places = set()
+        for _ in slices(plan, sequence, 78):
+            snapshot = sequence.snapshot()
+            places.add(snapshot.in_flight.next_segment if snapshot.in_flight else None)
+            with new_sequence(plan, pool) as other:
+                other.adopt(snapshot)
+                snapshot.release()
+                assert other.pending_count == sequence.pending_count
+                assert end(plan, other, 78) == expected
+        assert end(plan, sequence, 78) == expected
+        assert places == {None, *range(2, plan.program.first_head_index + 1)}
+    assert pool.held_page_count == 0
+
+
+def test_a_snapshot_is_not_touched_by_what_comes_after_it(plan: ReferencePlan) -> None:
+    pool = new_pool(plan)
+    with new_sequence(plan, pool) as first:
+        first.push(PROMPT)
+        run(plan, first)
+        snapshot = first.snapshot()
+        first.push([1, 2, 3])
+        run(plan, first)
+        first.reset()
+        first.push([5] * 100)
+        run(plan, first)
+    with new_sequence(plan, pool) as lone:
+        lone.push(PROMPT)
+        expected = end(plan, lone, 80)
+    for _ in range(2):
+        with new_sequence(plan, pool) as other:
+            other.adopt(snapshot)
+            assert end(plan, other, 80) == expected
+    assert pool.held_page_count == 1
+    snapshot.release()
+    assert pool.held_page_count == 0
+
+
+def test_a_snapshot_of_nothing(plan: ReferencePlan) -> None:
+    pool = new_pool(plan)
+    with new_sequence(plan, pool) as empty, new_sequence(plan, pool) as other:
+        snapshot = empty.snapshot()
+        assert (snapshot.token_count, snapshot.tail, snapshot.last_residual) == (0, b"", b"")
+        other.adopt(snapshot)
+        with pytest.raises(NothingChosenError):
+            other.decode()
+        other.push([1])
+        run(plan, other)
+        assert other.selected is not None
+
+
+def test_what_cannot_be_adopted_is_refused_and_changes_nothing(plan: ReferencePlan) -> None:
+    pool = new_pool(plan, 5)
+    with new_sequence(plan, pool) as first:
+        first.push([1] * 130)
+        run(plan, first)
+        snapshot = first.snapshot()
+    assert pool.held_page_count == 2
+    with new_sequence(plan, pool) as used:
+        used.push([1])
+        with pytest.raises(SequenceNotFreshError):
+            used.adopt(snapshot)
+        used.reset()
+        used.adopt(snapshot)
+        assert used.position == 130
+    with (
+        new_sequence(plan, pool, model_id=bytes(32)) as other,
+        pytest.raises(SnapshotMismatchError, match="the model"),
+    ):
+        other.adopt(snapshot)
+    with (
+        new_sequence(plan, new_pool(plan)) as other,
+        pytest.raises(SnapshotMismatchError, match="the KV pool"),
+    ):
+        other.adopt(snapshot)
+    options = SequenceOptions(context_tokens=129, reserved_tokens=0)
+    with (
+        Sequence(plan.program, pool, MODEL_ID, options) as other,
+        pytest.raises(ContextLengthError),
+    ):
+        other.adopt(snapshot)
+    rest = pool.hold()
+    rest.take(3)
+    with new_sequence(plan, pool) as other:
+        with pytest.raises(KvPoolExhaustedError):
+            other.adopt(snapshot)
+        assert (other.position, other.stats().resident_pages) == (0, 0)
+        rest.release()
+        other.adopt(snapshot)
+        assert other.stats().shared_pages == 2
+    snapshot.release()
+    with new_sequence(plan, pool) as other, pytest.raises(ObjectClosedError):
+        other.adopt(snapshot)
+
+
+def test_adopted_pages_replace_reserved_ones(plan: ReferencePlan) -> None:
+    pool = new_pool(plan, 4 + 4)
+    with new_sequence(plan, pool, reserved_tokens=None) as first:
+        first.push([3] * 128)
+        run(plan, first)
+        snapshot = first.snapshot()
+    with new_sequence(plan, pool, reserved_tokens=None) as other:
+        assert pool.held_page_count == 2 + 4
+        other.adopt(snapshot)
+        assert pool.held_page_count == 2 + 2
+        other.reset()
+        assert pool.held_page_count == 2 + 4
+    snapshot.release()
+
+
+def test_prefixes_are_computed_once_and_shared_by_reference(plan: ReferencePlan) -> None:
+    pool = new_pool(plan)
+    with new_sequence(plan, pool) as lone:
+        lone.push(PROMPT + [9, 9] * 30 + [4])
+        expected = end(plan, lone, 140)
+    outer = Prefix(new_sequence(plan, pool))
+    with pytest.raises(PrefixNotFrozenError):
+        outer.adopt_into(new_sequence(plan, pool))
+    assert outer.prefill(PROMPT) == 75
+    with pytest.raises(SequenceBusyError):
+        outer.freeze()
+    run(plan, outer.sequence)
+    outer.freeze()
+    outer.freeze()
+    with pytest.raises(PrefixFrozenError):
+        outer.prefill([1])
+    assert (outer.token_count, pool.held_page_count) == (75, 1)
+    middle = new_sequence(plan, pool)
+    outer.adopt_into(middle)
+    inner = Prefix(middle)
+    inner.prefill([9, 9] * 30)
+    run(plan, inner.sequence)
+    inner.freeze()
+    outer.release()
+    outer.release()
+    with pytest.raises(ObjectClosedError):
+        outer.adopt_into(new_sequence(plan, pool))
+    assert pool.held_page_count == 2
+    sequences = [new_sequence(plan, pool) for _ in range(3)]
+    for sequence in sequences:
+        inner.adopt_into(sequence)
+        sequence.push([4])
+    assert pool.held_page_count == 2 + 3
+    inner.release()
+    for sequence in sequences:
+        ended = end(plan, sequence, 140)
+        assert ended[:3] == expected[:3]  # type: ignore[index]
+        sequence.close()
+    assert pool.held_page_count == 0
+
+
+def test_prefilling_stops_at_the_first_token_that_cannot_be_taken(plan: ReferencePlan) -> None:
+    pool = new_pool(plan, 2)
+    with new_sequence(plan, pool) as sequence:
+        assert sequence.prefill([1, 2]) == 2
+        with pytest.raises(ValueError, match="token id -1 at index 1") as caught:
+            sequence.prefill([3, -1, 4])
+        assert caught.value.consumed_tokens == 1  # type: ignore[attr-defined]
+        with pytest.raises(ValueError, match="is of type str") as caught:
+            sequence.prefill(["a"])
+        assert caught.value.consumed_tokens == 0  # type: ignore[attr-defined]
+        with pytest.raises(KvPoolExhaustedError) as exhausted:
+            sequence.prefill([5] * 126 + [-1])
+        assert (exhausted.value.consumed_tokens, sequence.pending_count) == (125, 128)
+        run(plan, sequence)
+        assert sequence.token_ids == [1, 2, 3] + [5] * 125
+        with pytest.raises(KvPoolExhaustedError):
+            sequence.decode()
+        assert sequence.selected is not None
+    pool = new_pool(plan, 5)
+    with new_sequence(plan, pool) as sequence:
+        with pytest.raises(ContextLengthError) as too_long:
+            sequence.prefill([1] * (LONGEST + 1))
+        assert too_long.value.consumed_tokens == LONGEST
+        assert array("i", sequence.state.pending) == array("i", [1] * LONGEST)
+
+
+def test_resetting_from_every_slice_forgets_everything(plan: ReferencePlan) -> None:
+    pool = new_pool(plan)
+    with new_sequence(plan, pool) as lone:
+        lone.push([2, 3])
+        expected = end(plan, lone, 4)
+    with new_sequence(plan, pool) as sequence:
+        for units in range(12):
+            sequence.push(PROMPT)
+            for _ in range(units):
+                if sequence.pending_count:
+                    step(plan, sequence, units=1)
+            sequence.reset()
+            sequence.push([2, 3])
+            assert end(plan, sequence, 4) == expected
+            sequence.reset()
+            assert sequence.stats().resident_pages == 0

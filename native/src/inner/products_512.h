@@ -85,9 +85,9 @@ enum { NOTHING, ONE_LATER, AS_STREAMS };
 typedef int32_t strip_sums[2][2][FOUR][SSLM_PANEL_ROWS];
 
 /* A strip at x in a tile of `in_tile` rows against a run of panels. `unroll` column groups have sums of their own,
- * which hides the latency where there are few rows. The first strip sums the weights up, too. later is the panel to
- * ask for, or NULL. Other numbers are constants where this is inlined: row_count · panel_count · unroll is at most 8,
- * since gcc 12 spills more than 16 accumulators, and with two panels unroll is 1. */
+ * which hides the latency where there are few rows; and the fewer rounds, the more loads are under way. The first strip
+ * sums the weights up, too. later is the panel to ask for, or NULL. Other numbers are constants where this is inlined:
+ * row_count · panel_count · unroll is at most 8, since gcc 12 spills more than 16 accumulators. */
 ALWAYS_INLINE void dot_strip(panel_run *run, const int32_t *x, const int32_t in_tile, const int row_count,
                              const int panel_count, const int unroll, const int is_first, const int ahead,
                              const int8_t *later, strip_sums sums)
@@ -101,16 +101,16 @@ ALWAYS_INLINE void dot_strip(panel_run *run, const int32_t *x, const int32_t in_
     int32_t groups = run->groups, group = 0;
     for (; group + unroll <= groups; group += unroll, panel += 64 * unroll, x += 2 * in_tile * unroll) {
         if (ahead == AS_STREAMS) _mm_prefetch((const char *)x + CODES_AHEAD_BYTES, _MM_HINT_T0);
-        if (ahead == ONE_LATER) _mm_prefetch((const char *)later + 64 * (size_t)group, _MM_HINT_T1);
 #pragma GCC unroll 8
         for (int u = 0; u < unroll; u++) {
             __m512i w[2];
+            if (ahead == ONE_LATER) _mm_prefetch((const char *)later + 64 * (size_t)(group + u), _MM_HINT_T1);
 #pragma GCC unroll 2
             for (int p = 0; p < panel_count; p++) {
                 const int8_t *line = panel + (size_t)p * apart_bytes + 64 * u;
                 if (ahead == AS_STREAMS) keep_streaming(line, panel_count);
                 w[p] = _mm512_loadu_si512(line);
-                if (is_first) ADD_PRODUCTS(weight_sums[(p + u) % 2], ones, w[p]);
+                if (is_first) ADD_PRODUCTS(weight_sums[panel_count == 1 ? u % 2 : p], ones, w[p]);
             }
 #pragma GCC unroll 4
             for (int i = 0; i < row_count; i++) {
@@ -125,12 +125,15 @@ ALWAYS_INLINE void dot_strip(panel_run *run, const int32_t *x, const int32_t in_
         }
     }
     for (; unroll > 1 && group < groups; group++, panel += 64, x += 2 * in_tile) {
-        __m512i w = _mm512_loadu_si512(panel);
-        if (is_first) ADD_PRODUCTS(weight_sums[0], ones, w);
+#pragma GCC unroll 2
+        for (int p = 0; p < panel_count; p++) {
+            __m512i w = _mm512_loadu_si512(panel + (size_t)p * apart_bytes);
+            if (is_first) ADD_PRODUCTS(weight_sums[p], ones, w);
 #pragma GCC unroll 4
-        for (int i = 0; i < row_count; i++) {
-            ADD_PRODUCTS(high[i], _mm512_set1_epi32(x[i]), w);
-            ADD_PRODUCTS(low[i], _mm512_set1_epi32(x[in_tile + i]), w);
+            for (int i = 0; i < row_count; i++) {
+                ADD_PRODUCTS(high[i * panel_count + p], _mm512_set1_epi32(x[i]), w);
+                ADD_PRODUCTS(low[i * panel_count + p], _mm512_set1_epi32(x[in_tile + i]), w);
+            }
         }
     }
     if (panel_count == 1) weight_sums[0] = _mm512_add_epi32(weight_sums[0], weight_sums[1]);
@@ -171,7 +174,7 @@ ALWAYS_INLINE void dot_two(panel_run *run, const int32_t *x, int32_t in_tile, in
     case 4: dot_strip(run, x, 4, 4, 2, 1, is_first, ahead, later, sums); break;
     case 3: dot_strip(run, x, 3, 3, 2, 1, is_first, ahead, later, sums); break;
     case 2: dot_strip(run, x, 2, 2, 2, 1, is_first, ahead, later, sums); break;
-    default: dot_strip(run, x, in_tile, 1, 2, 1, is_first, ahead, later, sums); break;
+    default: dot_strip(run, x, in_tile, 1, 2, 4, is_first, ahead, later, sums); break;
     }
 }
 

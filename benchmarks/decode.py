@@ -37,26 +37,26 @@ def large_facts(layer_count: int, *, threads: int, tier: str, rounds: int) -> Fa
     model = large_model(layer_count)
     traffic = Traffic(model.program, model.tensors)
     read_bytes = traffic.weight_bytes
-    huge_bytes = huge_page_bytes(model.matrices)
+    huge_bytes = huge_page_bytes(model.memory)
     with Steps(
         model.program, model.tensors, tier=tier, threads=threads, context_tokens=DEPTH + 1
     ) as steps:
         one, long = steps.sequence(0), steps.sequence(DEPTH)
         samples = [
             (
-                steps.timed(lambda: read_through(model.matrices)),
+                steps.timed(lambda: read_through(model.memory)),
                 steps.step([one]),
                 steps.step([long]),
             )
             for _ in range(rounds)
         ]
         tier = steps.tier
-    shares = [read * read_bytes / model.matrices.nbytes / step for read, step, _ in samples]
+    shares = [read * read_bytes / model.memory.nbytes / step for read, step, _ in samples]
     return {
         "large_tier": tier,
         "large_weight_bytes": read_bytes,
         "large_huge_page_bytes": huge_bytes,
-        "large_read_gb_per_s": _speed(model.matrices.nbytes, [read for read, *_ in samples]),
+        "large_read_gb_per_s": _speed(model.memory.nbytes, [read for read, *_ in samples]),
         "large_decode_gb_per_s": _speed(read_bytes, [step for _, step, _ in samples]),
         "large_decode_over_ceiling_ratio": round(statistics.median(shares), 3),
     } | {
@@ -131,7 +131,7 @@ def _context_facts(traffic: Traffic, depth: int, samples: list[tuple[int, int]])
 
 def _block(size_bytes: int) -> memoryview:
     """Return memory that is there, as large as the states that a step reads."""
-    block = memoryview(anonymous_memory(size_bytes))
+    block = anonymous_memory(size_bytes)
     block[:] = bytes(size_bytes)
     return block
 

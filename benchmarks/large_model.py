@@ -42,12 +42,12 @@ class LargeModel:
     Args:
         program: Of architecture llama.
         tensors: All tensors that it names.
-        matrices: The memory in which its matrices lie, one after the other.
+        memory: In which they lie one after the other, as in a file.
     """
 
     program: Program
     tensors: dict[str, Tensor]
-    matrices: memoryview
+    memory: memoryview
 
 
 def large_model(layer_count: int) -> LargeModel:
@@ -73,24 +73,21 @@ def large_model(layer_count: int) -> LargeModel:
         q=_FRACTION_BITS, k=_FRACTION_BITS, v=_FRACTION_BITS, gate=_FRACTION_BITS, up=_FRACTION_BITS
     )
     fraction_bits = FractionBits(residual=_FRACTION_BITS, layers=(bits,) * layer_count)
-    tensors, matrices = _tensors(config)
-    return LargeModel(build_llama(config, fraction_bits, tensors), tensors, matrices)
+    tensors, memory = _tensors(config)
+    return LargeModel(build_llama(config, fraction_bits, tensors), tensors, memory)
 
 
 def _tensors(config: ModelConfig) -> tuple[dict[str, Tensor], memoryview]:
     shapes = tensor_shapes(config)
     sizes = {name: size_bytes(encoding, shape) for name, (encoding, shape) in shapes.items()}
-    matrices = [name for name, (encoding, _) in shapes.items() if encoding.is_matrix]
-    total = sum(padded(sizes[name], _ALIGNMENT_BYTES) for name in matrices)
-    memory = memoryview(anonymous_memory(total))
+    memory = anonymous_memory(sum(padded(size, _ALIGNMENT_BYTES) for size in sizes.values()))
     _fill(memory)
     tensors, first = {}, 0
     for name, (encoding, shape) in shapes.items():
-        if encoding.is_matrix:
-            data = memory[first : first + sizes[name]]
-            first += padded(sizes[name], _ALIGNMENT_BYTES)
-        else:
-            data = memoryview(array("i", [_value(name)]) * (sizes[name] // 4)).cast("B")
+        data = memory[first : first + sizes[name]]
+        first += padded(sizes[name], _ALIGNMENT_BYTES)
+        if not encoding.is_matrix:
+            data[:] = memoryview(array("i", [_value(name)]) * (sizes[name] // 4)).cast("B")
         exponent = 0 if encoding.is_matrix else _exponent(name)
         tensors[name] = Tensor(
             name=name, encoding=encoding, shape=shape, exponent=exponent, data=data.toreadonly()

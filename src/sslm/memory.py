@@ -21,8 +21,11 @@ _RANGE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
 _HUGE_LINE: Final = re.compile(r"(?:AnonHugePages|FilePmdMapped|ShmemPmdMapped): +(\d+) kB")
 
 
-def anonymous_memory(size_bytes: int) -> mmap.mmap:
+def anonymous_memory(size_bytes: int) -> memoryview:
     """Return zeroed memory of this process alone; what is never touched takes no room.
+
+    A block that may be huge lies in whole huge pages, the last of which may be larger than what is
+    left to hold.
 
     Args:
         size_bytes: At least 1.
@@ -31,11 +34,14 @@ def anonymous_memory(size_bytes: int) -> mmap.mmap:
         OSError, OverflowError, ValueError: As :class:`mmap.mmap` does.
     """
     if not hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, size_bytes)
+        return memoryview(mmap.mmap(-1, size_bytes))
+    # Linux puts a block where huge pages can begin if its size is a multiple of theirs.
+    padding_bytes = -size_bytes % HUGE_PAGE_SIZE_BYTES if may_be_huge(size_bytes) else 0
     # Memory that could be shared with a child, which is Python's default, gets no huge pages.
-    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    memory = mmap.mmap(-1, size_bytes + padding_bytes, flags=flags)
     prefer_huge_pages(memory)
-    return memory
+    return memoryview(memory)[:size_bytes]
 
 
 def prefer_huge_pages(memory: mmap.mmap) -> None:

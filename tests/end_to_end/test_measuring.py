@@ -30,7 +30,7 @@ def test_decode_of_a_file_is_measured() -> None:
 def test_a_large_model_keeps_its_rows_within_their_format() -> None:
     """Otherwise the large model would measure saturation."""
     model = large_model(1)
-    assert b"\x80" not in bytes(model.matrices[: 1 << 20])
+    assert b"\x80" not in bytes(model.memory[: 1 << 20])
     with Steps(
         model.program, model.tensors, tier="auto", threads=1, context_tokens=CONTEXT_TOKENS
     ) as steps:

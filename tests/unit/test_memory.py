@@ -40,7 +40,19 @@ def test_new_memory_lies_in_huge_pages() -> None:
     require_huge_pages("memory", plain_anonymous())
     block = anonymous_memory(SIZE)
     block[:: mmap.PAGESIZE] = b"a" * (SIZE // mmap.PAGESIZE)
-    assert huge_bytes_of(memoryview(block)) >= SIZE - HUGE_PAGE_SIZE_BYTES
+    assert huge_bytes_of(block) >= SIZE - HUGE_PAGE_SIZE_BYTES
+
+
+@on_linux
+def test_all_of_a_block_lies_in_huge_pages() -> None:
+    """Also its end, which does not fill one, and wherever the blocks before it ended."""
+    require_huge_pages("memory", plain_anonymous())
+    sizes = [SIZE - HUGE_PAGE_SIZE_BYTES // 3, HUGE_PAGE_SIZE_BYTES + 5000]
+    blocks = [anonymous_memory(size) for size in sizes]
+    for block in blocks:
+        block[:] = b"a" * block.nbytes
+    # The last page is counted as far as it is the block's.
+    assert [huge_bytes_of(block) for block in blocks] == sizes
 
 
 @on_linux

@@ -1,6 +1,5 @@
 """A whole file as a private copy in memory."""
 
-import mmap
 import os
 from contextlib import suppress
 from io import RawIOBase
@@ -44,7 +43,6 @@ class CopiedFile:
     def __init__(
         self, path: str | os.PathLike[str], *, size_at_most_bytes: int | None = None
     ) -> None:
-        self._memory: mmap.mmap | None = None
         self.view = memoryview(b"")
         name = os.fspath(path)
         try:
@@ -53,9 +51,9 @@ class CopiedFile:
                 if size_at_most_bytes is not None and size > size_at_most_bytes:
                     raise MemoryBudgetError("a copy of the file", size, size_at_most_bytes)
                 if size:
-                    self._memory = _memory_for(name, size)
-                    _fill(file, memoryview(self._memory))
-                    self.view = memoryview(self._memory).toreadonly()
+                    memory = _memory_for(name, size)
+                    _fill(file, memory)
+                    self.view = memory.toreadonly()
         except (OSError, ValueError) as error:
             if isinstance(error, SslmError):
                 raise
@@ -66,11 +64,9 @@ class CopiedFile:
         """Give the memory back; may be called again. Views that others took stay valid."""
         with suppress(BufferError):
             self.view.release()
-            if self._memory is not None:
-                self._memory.close()
 
 
-def _memory_for(name: str, size_bytes: int) -> mmap.mmap:
+def _memory_for(name: str, size_bytes: int) -> memoryview:
     try:
         return anonymous_memory(size_bytes)
     except (OSError, OverflowError) as error:

@@ -78,7 +78,7 @@ def _read_together(
 
 def _huge_buffer(size_bytes: int) -> memoryview:
     """Map memory, in huge pages where the system has them, and touch all of it."""
-    view = memoryview(anonymous_memory(size_bytes))
+    view = anonymous_memory(size_bytes)
     block = bytes(range(1, 251)) * (HUGE_PAGE_SIZE_BYTES // 250)
     for start in range(0, size_bytes, len(block)):
         view[start : start + len(block)] = block[: size_bytes - start]

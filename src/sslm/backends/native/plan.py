@@ -22,12 +22,11 @@ from sslm.errors.native import (
     ThreadStartError,
 )
 from sslm.errors.program import OpShapeError, SegmentRangeError, TierUnavailableError
+from sslm.memory import anonymous_memory
 from sslm.native_library import TIERS, NativeLibrary, available_tiers, borrow
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import Span
 from sslm.program.program import Program
-
-_ALIGNMENT_BYTES = 64
 
 
 def plan_size_bytes(library: NativeLibrary, lowering: Lowering) -> int:
@@ -66,7 +65,7 @@ class NativePlan:
         self._process = os.getpid()
         self._threads = int(lowering.struct.thread_count)
         self._size_bytes = plan_size_bytes(library, lowering)
-        self._memory = self._allocate()
+        self._memory: memoryview | None = self._allocate()
         self._handle = self._open()
         self._hook: Hook | None = None
         self.timings: OpTimings | None = None
@@ -178,17 +177,15 @@ class NativePlan:
         if getattr(self, "_handle", None) is not None:
             self.close()
 
-    def _allocate(self) -> Any:
-        allocate = self._library.ffi.new_allocator(should_clear_after_alloc=False)
+    def _allocate(self) -> memoryview:
         try:
-            return allocate("uint8_t[]", self._size_bytes + _ALIGNMENT_BYTES)
-        except MemoryError as error:
+            return anonymous_memory(self._size_bytes)
+        except (OSError, OverflowError, ValueError) as error:
             raise PlanMemoryError(self._size_bytes) from error
 
     def _open(self) -> Any:
         ffi, lib = self._library.ffi, self._library.lib
-        address = int(ffi.cast("uintptr_t", self._memory))
-        memory = self._memory + -address % _ALIGNMENT_BYTES
+        memory, _view = borrow(ffi, "uint8_t *", self._memory, is_writable=True)
         opened = ffi.new("sslm_plan **")
         status = lib.sslm_native_plan_open(self._lowering.struct, memory, self._size_bytes, opened)
         if status != lib.SSLM_OK:

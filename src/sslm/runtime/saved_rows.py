@@ -1,6 +1,5 @@
 """What the proofs of all sums assume of saved rows.
 
-
 Whoever changes a save can seal it again, so its hash says nothing about what the numbers in it are.
 """
 

@@ -151,7 +151,8 @@ def _read_memory(reader: BoundedReader, counts: _Counts) -> "tuple[array[int], S
     link = bytes(reader.take("chain of digests", size_bytes=HASH_SIZE_BYTES))
     state_count = reader.u32("count of states", at_most=limits.SAVE_STATE_COUNT_MAX)
     reader.zero_padding("after the count of states", alignment_bytes=8)
-    sizes = {part: reader.u64(f"size of {part}", at_most=reader.size_bytes) for part in PARTS}
+    # What does not fit is found where it is read: of pages there may be none.
+    sizes = {part: reader.u64(f"size of {part}", at_most=U64_MAX) for part in PARTS}
     states = _read_states(reader, state_count)
     token_ids = _read_ids(reader, "computed tokens", counts.computed)
     rows = _read_ids(reader, "tokens in progress", counts.rows)

@@ -266,6 +266,16 @@ class Sequence:
         with self._used() as state:
             state.adopt(snapshot)
 
+    def load(self, snapshot: Snapshot, pages: TokenIds[bytes | memoryview]) -> None:
+        """Continue from a snapshot whose full pages are given as bytes, and were checked.
+
+        Raises:
+            SequenceNotFreshError, SnapshotMismatchError, ContextLengthError, KvPoolExhaustedError:
+                As :meth:`adopt` does; nothing has changed.
+        """
+        with self._used() as state:
+            state.load(snapshot, pages)
+
     def reset(self) -> None:
         """Forget all tokens, from any state.
 

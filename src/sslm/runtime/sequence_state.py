@@ -270,13 +270,15 @@ class SequenceState:
 
     def _in_flight(self, chunk: Chunk) -> InFlight:
         rows = chunk.span.row_count
+        is_past_layers = chunk.next_segment >= self.program.first_head_index
         return InFlight(
             token_ids=array("i", chunk.span.token_ids),
             next_segment=min(chunk.next_segment, self.program.first_head_index),
             first_logits_row=chunk.span.first_logits_row,
             is_prefill=chunk.span.is_prefill,
             residual=self._row(0, rows),
-            digests=bytes(self.memory.digests[: rows * DIGEST_SIZE_BYTES]),
+            # Before the last layer they are those of an earlier chunk.
+            digests=bytes(self.memory.digests[: rows * DIGEST_SIZE_BYTES * int(is_past_layers)]),
         )
 
     def adopt(self, snapshot: Snapshot) -> None:
@@ -292,6 +294,28 @@ class SequenceState:
         page_count = max(page_count_for(snapshot.token_count), self.options.reserved_page_count)
         self.hold.put_first(snapshot.hold, page_count)
         self._list_pages()
+        self._become(snapshot)
+
+    def load(self, snapshot: Snapshot, pages: TokenIds[bytes | memoryview]) -> None:
+        """Become what a snapshot says whose full pages are given as bytes.
+
+        Args:
+            snapshot: Without pages.
+            pages: The full pages of its computed positions, each of the pool's size.
+
+        Raises:
+            SequenceNotFreshError, SnapshotMismatchError, ContextLengthError, KvPoolExhaustedError:
+                As :meth:`adopt` does; nothing has changed.
+        """
+        self._require_fit(snapshot)
+        self.require_room(snapshot.token_count)
+        size = self.layout.page_size_bytes
+        for index, content in zip(self.hold.pages, pages, strict=False):
+            self.memory.pool[size * index : size * (index + 1)] = content
+        self._become(snapshot)
+
+    def _become(self, snapshot: Snapshot) -> None:
+        """Take everything from a snapshot but its full pages."""
         position = len(snapshot.token_ids)
         stops, first = snapshot.stops(self.layout), first_unsealed(position)
         unpack_rows(self.layout, self.memory.pool, self.hold.pages, first, stops, snapshot.tail)

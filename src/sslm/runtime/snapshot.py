@@ -22,7 +22,7 @@ class InFlight:
         first_logits_row: Rows from here on get scores; the count of rows means none.
         is_prefill: As in :class:`sslm.program.plan.Span`.
         residual: int32 [rows, hidden_size], after segment ``next_segment - 1``.
-        digests: 32 bytes per row: d[p, L], which mean something after the last layer.
+        digests: 32 bytes per row, d[p, L], once the last layer has run; else none.
     """
 
     token_ids: "array[int]"

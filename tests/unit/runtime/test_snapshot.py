@@ -1,7 +1,6 @@
 """Who continues from a snapshot comes to the same bits, wherever it was taken."""
 
 from array import array
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,72 +16,27 @@ from sslm.errors.runtime import (
     SequenceNotFreshError,
     SnapshotMismatchError,
 )
-from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.prefix import Prefix
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
-from tests.tiny_models import ALL_UNITS, MODEL_ID, tiny_llama
-from tests.toy_programs import moving_average_model
+from tests.sequences import (
+    LONGEST,
+    MODELS,
+    PROMPT,
+    end,
+    new_pool,
+    new_sequence,
+    reference_plan,
+    run,
+    slices,
+    step,
+)
+from tests.tiny_models import MODEL_ID
 
-LONGEST = 200
-PROMPT = [index * 7 % 37 for index in range(75)]
 
-
-@pytest.fixture(scope="module", params=["odd llama", "recurrent"])
+@pytest.fixture(scope="module", params=MODELS)
 def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ReferencePlan:
-    if request.param == "recurrent":
-        toy = moving_average_model()
-        return ReferencePlan(toy.program, toy.tensors)
-    model = tiny_llama(tmp_path_factory.mktemp("model"))
-    return ReferencePlan(model.program, model.tensors)
-
-
-def new_pool(plan: ReferencePlan, page_count: int = 12) -> KvPool:
-    return KvPool(plan.program.state_layout, page_count)
-
-
-def new_sequence(
-    plan: ReferencePlan,
-    pool: KvPool,
-    *,
-    reserved_tokens: int | None = 0,
-    model_id: bytes = MODEL_ID,
-) -> Sequence:
-    options = SequenceOptions(context_tokens=LONGEST, reserved_tokens=reserved_tokens)
-    return Sequence(plan.program, pool, model_id, options)
-
-
-def step(plan: ReferencePlan, sequence: Sequence, units: int = ALL_UNITS) -> None:
-    finished(advance(plan, [sequence], budget_units=units, row_count_max=64))
-
-
-def run(plan: ReferencePlan, sequence: Sequence) -> None:
-    while sequence.pending_count:
-        step(plan, sequence)
-
-
-def end(plan: ReferencePlan, sequence: Sequence, token_count: int) -> object:
-    """Choose tokens until there are so many, and return all that must be equal."""
-    run(plan, sequence)
-    while len(sequence.token_ids) < token_count:
-        sequence.decode()
-        run(plan, sequence)
-    stats = sequence.stats()
-    counts = stats.layers_run, stats.layers_ceiling, stats.saturations
-    return sequence.token_ids, sequence.selected, sequence.digest, counts
-
-
-def slices(plan: ReferencePlan, sequence: Sequence, token_count: int) -> Iterator[None]:
-    """Go on in slices of one unit, and stop before each."""
-    while True:
-        yield
-        if not sequence.pending_count:
-            if len(sequence.token_ids) == token_count:
-                return
-            sequence.decode()
-            yield
-        step(plan, sequence, units=1)
+    return reference_plan(request.param, tmp_path_factory.mktemp("model"))
 
 
 def test_a_snapshot_of_every_slice_leads_to_the_same_end(plan: ReferencePlan) -> None:

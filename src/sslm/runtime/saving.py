@@ -1,0 +1,89 @@
+"""Saving sequences as bytes, and going on with them elsewhere."""
+
+from sslm.formats.save_blob import encode_save
+from sslm.formats.save_reading import read_save
+from sslm.formats.save_records import SavedSequence
+from sslm.program.program import Program
+from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.saved_checks import require_restorable
+from sslm.runtime.saved_snapshot import record_of, snapshot_of
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.snapshot import Snapshot
+
+
+def save(source: Sequence | Snapshot, *, kv: bool = True) -> bytes:
+    """Return everything that a sequence is, in a size that grows with its tokens alone.
+
+    The sequence goes on as if nothing had happened. It may be anywhere: in the middle of a token or
+    of a chunk, with tokens pending, or empty.
+
+    Args:
+        source: What to save.
+        kv: Whether to keep what was computed. Without it, a few bytes a token remain, and who
+            restores them computes all tokens again, to the same bits.
+
+    Raises:
+        ObjectClosedError: If the sequence is closed, or the snapshot released.
+        SequenceInUseError: If another call uses the sequence.
+    """
+    # A hold of its own: nobody else's release gives its pages to another sequence meanwhile.
+    snapshot = source.share() if isinstance(source, Snapshot) else source.snapshot()
+    try:
+        return encode_save(record_of(snapshot, kv=kv))
+    finally:
+        snapshot.release()
+
+
+def restore(
+    blob: bytes | memoryview,
+    program: Program,
+    pool: KvPool,
+    model_id: bytes,
+    options: SequenceOptions,
+) -> Sequence:
+    """Return a sequence that goes on where the saved one stood, to the same bits.
+
+    Args:
+        blob: What :func:`save` returned, in whatever process; nobody has to be trusted with it.
+        program: Of the same model.
+        pool: Where pages come from: as many as the tokens need, or as the options reserve.
+        model_id: 32 bytes.
+        options: What the sequence is made for; those of the saved one do not matter.
+
+    Raises:
+        ArtifactError: If the save is damaged, of another model, or holds what no sequence can;
+            one class per defect, in ``sslm.errors.saves`` and ``sslm.errors.reading``.
+        ContextLengthError: If its tokens are more than the context.
+        OptionRangeError: As :class:`Sequence` raises it.
+        KvPoolExhaustedError: If the pool has too few pages. In each case nothing was taken.
+    """
+    saved = read_save(blob)
+    require_restorable(saved, program, model_id, options)
+    sequence = Sequence(program, pool, model_id, options)
+    try:
+        _fill(sequence, saved)
+    except BaseException:
+        sequence.close()
+        raise
+    return sequence
+
+
+def restore_into(sequence: Sequence, blob: bytes | memoryview) -> None:
+    """Make a fresh sequence go on where the saved one stood.
+
+    Raises:
+        SequenceNotFreshError: If it has tokens.
+        ObjectClosedError: If it is closed.
+        SequenceInUseError: If another call uses it.
+        ArtifactError, ContextLengthError, KvPoolExhaustedError: As :func:`restore` does. In each
+            case the sequence is as fresh as it was.
+    """
+    saved = read_save(blob)
+    require_restorable(saved, sequence.program, sequence.state.model_id, sequence.options)
+    _fill(sequence, saved)
+
+
+def _fill(sequence: Sequence, saved: SavedSequence) -> None:
+    snapshot = snapshot_of(saved, sequence.state.hold.pool.hold())
+    sequence.load(snapshot, saved.memory.pages if saved.memory else ())

@@ -1,0 +1,228 @@
+"""Who restores a save goes on to the same bits; a save holds nothing of anybody else."""
+
+from array import array
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sslm.backends.reference.backend import ReferencePlan
+from sslm.errors.runtime import (
+    ContextLengthError,
+    KvPoolExhaustedError,
+    ObjectClosedError,
+    OptionRangeError,
+    SequenceNotFreshError,
+)
+from sslm.formats.save_reading import read_save
+from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
+from sslm.runtime.saving import restore, restore_into, save
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
+from tests.sequences import (
+    LONGEST,
+    MODELS,
+    PROMPT,
+    end,
+    new_pool,
+    new_sequence,
+    reference_plan,
+    run,
+    slices,
+    step,
+)
+from tests.tiny_models import MODEL_ID
+
+OPTIONS = SequenceOptions(context_tokens=LONGEST, reserved_tokens=0)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ReferencePlan:
+    return reference_plan(request.param, tmp_path_factory.mktemp("model"))
+
+
+def restored(
+    plan: ReferencePlan, blob: bytes, pool: KvPool | None = None, **options: object
+) -> Sequence:
+    merged = replace(OPTIONS, **options)  # type: ignore[arg-type]
+    return restore(blob, plan.program, pool or new_pool(plan), MODEL_ID, merged)
+
+
+def poisoned_pool(plan: ReferencePlan, seed: int, page_count: int = 12) -> KvPool:
+    """A pool whose pages hold what somebody else left there."""
+    layout = plan.program.state_layout
+    size = kv_pool_size_bytes(layout, page_count)
+    block = np.random.default_rng(seed).integers(0, 256, size + 64, np.uint8)
+    start = -block.ctypes.data % 64
+    return KvPool(layout, page_count, memoryview(block)[start : start + size])
+
+
+def test_a_save_of_every_slice_leads_to_the_same_end(plan: ReferencePlan) -> None:
+    """Whatever is saved where: no byte of the save depends on what the pages held before."""
+    with new_sequence(plan, new_pool(plan)) as lone:
+        lone.push(PROMPT)
+        expected = end(plan, lone, 78)
+    places = set()
+    with (
+        new_sequence(plan, poisoned_pool(plan, 1)) as first,
+        new_sequence(plan, poisoned_pool(plan, 2)) as second,
+    ):
+        first.push(PROMPT)
+        second.push(PROMPT)
+        for _, _ in zip(slices(plan, first, 78), slices(plan, second, 78), strict=True):
+            blob = save(first)
+            assert save(second) == blob
+            with restored(plan, blob, poisoned_pool(plan, 3)) as other:
+                assert save(other) == blob
+                assert end(plan, other, 78) == expected
+            memory = read_save(blob).memory
+            assert memory is not None
+            places.add(memory.chunk.next_segment if memory.chunk else None)
+        assert end(plan, first, 78) == expected
+    assert places == {None, *range(2, plan.program.first_head_index + 1)}
+
+
+def test_what_comes_after_restoring_may_be_saved_again(plan: ReferencePlan) -> None:
+    with new_sequence(plan, new_pool(plan)) as sequence:
+        sequence.push(PROMPT)
+        run(plan, sequence)
+        sequence.push([1, 2])
+        run(plan, sequence)
+        blob = save(sequence)
+        sequence.push([3, 4, 5])
+        expected = save(sequence)
+        with restored(plan, blob) as other:
+            assert other.selected is not None
+            other.push([3, 4, 5])
+            assert save(other) == expected
+
+
+def test_ids_alone_lead_to_the_same_end(plan: ReferencePlan) -> None:
+    with new_sequence(plan, new_pool(plan)) as sequence:
+        sequence.push(PROMPT)
+        for _ in slices(plan, sequence, 78):
+            blob = save(sequence, kv=False)
+            with restored(plan, blob) as other:
+                assert (other.position, other.pending_count) == (0, sequence.state.token_count)
+                run(plan, other)
+                if not sequence.pending_count:
+                    assert other.token_ids == sequence.token_ids
+                    assert other.selected == sequence.selected
+                    assert other.digest == sequence.digest
+                    assert other.saturations == sequence.saturations
+                    assert other.answer_digest([1]) == sequence.answer_digest([1])
+        assert len(blob) == 152 + 4 * 78
+
+
+def test_an_empty_sequence_can_be_saved(plan: ReferencePlan) -> None:
+    with new_sequence(plan, new_pool(plan)) as empty:
+        for kv in (True, False):
+            with restored(plan, save(empty, kv=kv)) as other:
+                assert (other.position, other.pending_count, other.selected) == (0, 0, None)
+                assert other.digest == empty.digest
+
+
+def test_a_snapshot_is_saved_as_its_sequence_is(plan: ReferencePlan) -> None:
+    pool = new_pool(plan)
+    with new_sequence(plan, pool) as sequence:
+        sequence.push(PROMPT)
+        run(plan, sequence)
+        blob = save(sequence)
+        snapshot = sequence.snapshot()
+        sequence.push([1])
+        run(plan, sequence)
+    assert save(snapshot) == blob
+    snapshot.release()
+    assert pool.held_page_count == 0
+    with pytest.raises(ObjectClosedError):
+        save(snapshot)
+    with pytest.raises(ObjectClosedError):
+        save(sequence)
+
+
+def test_a_save_takes_what_its_tokens_take(plan: ReferencePlan) -> None:
+    """Its size says nothing of the context, and no page is taken for what is not there."""
+    sizes = []
+    for longest in (80, LONGEST):
+        with new_sequence(plan, new_pool(plan), context_tokens=longest) as sequence:
+            sequence.push(PROMPT)
+            run(plan, sequence)
+            sizes.append(len(save(sequence)))
+    assert sizes[0] == sizes[1]
+    pool = new_pool(plan)
+    with restored(plan, save_of(plan, 75), pool):
+        assert pool.held_page_count == 2
+    assert pool.held_page_count == 0
+
+
+def save_of(plan: ReferencePlan, token_count: int, **options: object) -> bytes:
+    with new_sequence(plan, new_pool(plan), **options) as sequence:
+        sequence.push([3] * token_count)
+        run(plan, sequence)
+        return save(sequence)
+
+
+def test_reserved_pages_are_used(plan: ReferencePlan) -> None:
+    """A pool that holds just the sequence is enough."""
+    pool = new_pool(plan, 4)
+    blob = save_of(plan, 130)
+    with restored(plan, blob, pool, reserved_tokens=None) as sequence:
+        assert pool.free_page_count == 0
+        sequence.reset()
+        restore_into(sequence, blob)
+        assert save(sequence) == blob
+        with pytest.raises(SequenceNotFreshError):
+            restore_into(sequence, blob)
+        assert save(sequence) == blob
+    assert pool.held_page_count == 0
+
+
+def test_a_refused_restore_takes_nothing(plan: ReferencePlan) -> None:
+    blob = save_of(plan, 130)
+    pool = new_pool(plan, 2)
+    with pytest.raises(KvPoolExhaustedError) as exhausted:
+        restored(plan, blob, pool)
+    assert (exhausted.value.needed_pages, exhausted.value.free_pages) == (3, 2)
+    with pytest.raises(ContextLengthError) as too_long:
+        restored(plan, blob, pool, context_tokens=129)
+    assert (too_long.value.needed_tokens, too_long.value.limit_tokens) == (130, 129)
+    with pytest.raises(OptionRangeError):
+        restored(plan, blob, pool, context_tokens=100_000)
+    assert pool.held_page_count == 0
+    with new_sequence(plan, pool) as sequence:
+        with pytest.raises(KvPoolExhaustedError):
+            restore_into(sequence, blob)
+        assert pool.held_page_count == 0
+        assert save(sequence) == save_of_nothing(plan)
+        sequence.push([1])
+        run(plan, sequence)
+        sequence.close()
+        with pytest.raises(ObjectClosedError):
+            restore_into(sequence, blob)
+
+
+def save_of_nothing(plan: ReferencePlan) -> bytes:
+    with new_sequence(plan, new_pool(plan)) as empty:
+        return save(empty)
+
+
+def test_half_a_chunk_goes_on_with_other_options(plan: ReferencePlan) -> None:
+    """How a sequence cuts its chunks is its own affair, and changes no bit."""
+    with new_sequence(plan, new_pool(plan), chunk_tokens=10, has_all_logits=True) as sequence:
+        sequence.push(PROMPT)
+        for _ in range(5):
+            step(plan, sequence, units=1)
+        blob = save(sequence)
+        expected = end(plan, sequence, 78)[:3]
+    with restored(plan, blob, has_all_logits=True) as other:
+        assert end(plan, other, 78)[:3] == expected
+
+
+def test_a_save_from_a_file_or_a_view_is_the_same(plan: ReferencePlan, tmp_path: Path) -> None:
+    blob = save_of(plan, 70)
+    # One byte further, no number of it lies where its size would have it.
+    shifted = memoryview(b"x" + blob)[1:]
+    with restored(plan, shifted) as sequence:
+        assert save(sequence) == blob
+        assert sequence.state.token_ids == array("i", [3] * 70).tolist()

@@ -43,6 +43,12 @@ class SaveFeature(IntFlag):
     """Kept for a later release."""
 
 
+def largest_overhead_bytes(state_count: int) -> int:
+    """Return the most bytes of a save that are neither a token's id nor in a part."""
+    padding = PART_ALIGNMENT_BYTES * len(PARTS)
+    return HEADER_SIZE_BYTES + _COUNTS.size + _MEMORY.size + _STATE.size * state_count + padding
+
+
 def encode_save(saved: SavedSequence) -> bytes:
     """Return the one spelling of a saved sequence."""
     pieces = [_encode_counts(saved)]

@@ -1,15 +1,29 @@
 """Saving sequences as bytes, and going on with them elsewhere."""
 
-from sslm.formats.save_blob import encode_save
+from sslm.formats.save_blob import encode_save, largest_overhead_bytes
 from sslm.formats.save_reading import read_save
 from sslm.formats.save_records import SavedSequence
+from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program
-from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.saved_checks import require_restorable
 from sslm.runtime.saved_snapshot import record_of, snapshot_of
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.snapshot import Snapshot
+
+
+def save_size_bytes_max(program: Program, token_count: int) -> int:
+    """Return the most bytes that a save of a sequence of so many tokens can have."""
+    layout = program.state_layout
+    row_size_bytes = 4 * program.residual.width + DIGEST_SIZE_BYTES
+    return (
+        largest_overhead_bytes(len(layout.states))
+        + 4 * token_count
+        + CHUNK_ROWS_MAX * row_size_bytes
+        + layout.fixed_size_bytes
+        + layout.page_size_bytes * page_count_for(token_count)
+    )
 
 
 def save(source: Sequence | Snapshot, *, kv: bool = True) -> bytes:

@@ -17,7 +17,7 @@ from sslm.errors.runtime import (
 )
 from sslm.formats.save_reading import read_save
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
-from sslm.runtime.saving import restore, restore_into, save
+from sslm.runtime.saving import restore, restore_into, save, save_size_bytes_max
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from tests.sequences import (
@@ -73,6 +73,7 @@ def test_a_save_of_every_slice_leads_to_the_same_end(plan: ReferencePlan) -> Non
         for _, _ in zip(slices(plan, first, 78), slices(plan, second, 78), strict=True):
             blob = save(first)
             assert save(second) == blob
+            assert len(blob) <= save_size_bytes_max(plan.program, first.state.token_count)
             with restored(plan, blob, poisoned_pool(plan, 3)) as other:
                 assert save(other) == blob
                 assert end(plan, other, 78) == expected
@@ -150,6 +151,11 @@ def test_a_save_takes_what_its_tokens_take(plan: ReferencePlan) -> None:
             run(plan, sequence)
             sizes.append(len(save(sequence)))
     assert sizes[0] == sizes[1]
+    # The bound is near: less than two pages, a chunk's rows and some padding above it.
+    program = plan.program
+    rows = 64 * (4 * program.residual.width + 32)
+    slack = 2 * program.state_layout.page_size_bytes + rows + 640
+    assert sizes[0] <= save_size_bytes_max(program, len(PROMPT)) <= sizes[0] + slack
     pool = new_pool(plan)
     with restored(plan, save_of(plan, 75), pool):
         assert pool.held_page_count == 2

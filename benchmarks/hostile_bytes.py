@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -54,7 +54,7 @@ class Subject:
     trip: Trip
 
 
-def subjects(folder: Path, *, step: int) -> Iterator[Subject]:
+def subjects(folder: Path, step: int) -> Iterator[Subject]:
     """Every file with every kind of change."""
     byte_level, sentencepiece = byte_level_metadata(), sentencepiece_metadata()
     tensors = model_tensors(vocab_size_of(byte_level))
@@ -128,9 +128,14 @@ def part(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
-def main() -> int:
-    """Run every kind of change; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def sweep_all(description: str, subjects_of: Callable[[Path, int], Iterable[Subject]]) -> int:
+    """Run every kind of change that the command line asks for; return the exit status.
+
+    Args:
+        description: Of the command, for its help.
+        subjects_of: Takes a folder for files and the bytes from one case to the next.
+    """
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--step", type=int, default=1, help="bytes from one case to the next")
     parser.add_argument("--only", default="", help="changes whose name has this word")
     parser.add_argument("--part", type=part, default=(1, 1), help="a part of the cases, as 1/20")
@@ -138,7 +143,7 @@ def main() -> int:
     arguments = parser.parse_args()
     results: list[tuple[str, Sweep]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for subject in subjects(Path(folder), step=arguments.step):
+        for subject in subjects_of(Path(folder), arguments.step):
             if arguments.only not in subject.name:
                 continue
             number, count = arguments.part
@@ -158,4 +163,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sweep_all(str(__doc__), subjects))

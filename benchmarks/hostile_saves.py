@@ -1,0 +1,35 @@
+"""Saved sequences with every byte cut off and changed, restored and run; prints who refused what.
+
+    python -m benchmarks.hostile_saves [--step N] [--only WORD] [--part 1/20] [--json]
+
+Saves of stories260K and of a recurrent program, at rest, in the middle of a token and of a chunk,
+and of ids alone: cut at every length, and with every byte changed, also when the hash was computed
+anew. Each case must end in a named error that has taken nothing, or in a sequence that says just
+what the save says and runs, within 64 MiB and a second of processor time. Exit 1 if one does not.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.hostile.byte_sweep import cuts, flips
+from tests.hostile.save_trips import save_subjects, save_trip
+from tests.saves import reseal_save
+
+from benchmarks.hostile_bytes import Subject, sweep_all
+
+
+def subjects(_: Path, step: int) -> Iterator[Subject]:
+    """Every save with every kind of change."""
+    for save in save_subjects():
+        trip, sound = save_trip(save), save.sound
+        for change, cases in (
+            ("cut", cuts(sound, step=step)),
+            ("flipped", flips(sound, step=step)),
+            ("flipped, sealed", flips(sound, step=step, seal=reseal_save)),
+        ):
+            yield Subject(name=f"{save.name}, {change}", sound=sound, cases=cases, trip=trip)
+
+
+if __name__ == "__main__":
+    sys.exit(sweep_all(str(__doc__), subjects))

@@ -3,18 +3,17 @@
 import time
 from collections.abc import Callable, Generator, Iterator
 
+from sslm.engine.answer import Answer
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.log import LOGGER
 from sslm.engine.request import Request
-from sslm.engine.results import NANOSECONDS_PER_MS, Completion, FinishReason, StreamChunk, Usage
+from sslm.engine.results import NANOSECONDS_PER_MS, Completion, StreamChunk, Usage
 from sslm.engine.runner import Runner
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ContextLengthError
 from sslm.runtime.sequence import Sequence as TokenSequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.token_ids import checked_token_ids
-from sslm.text.detokenizer import Detokenizer
-from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer
 
 Progress = Callable[[int, int], None]
@@ -43,13 +42,8 @@ class Generation:
             raise ContextLengthError(len(request.prompt_ids) + 1, runner.context_tokens)
         self._prompt_ids = checked_token_ids(request.prompt_ids, runner.program.vocab_size)
         self._runner = runner
-        self._tokenizer = tokenizer
-        self._request = request
         self._max_tokens = min(request.max_tokens, room)
-        self._token_ids: list[int] = []
-        self._text: list[str] = []
-        self._finish_reason: FinishReason = "length"
-        self._stop_reason: int | str | None = None
+        self._answer = Answer(tokenizer, request, max_tokens=self._max_tokens)
         self._digest = b""
         self.is_complete = False
         self._cutoff = cutoff
@@ -86,82 +80,58 @@ class Generation:
             ):
                 sequence.push(self._prompt_ids)
                 yield from self._decode(sequence)
-                self._digest = sequence.answer_digest(self._token_ids)
+                self._digest = sequence.answer_digest(self._answer.token_ids)
                 self.is_complete = True
         except RunCancelledError:
-            LOGGER.debug("ended early after %d answer tokens", len(self._token_ids))
+            LOGGER.debug("ended early after %d answer tokens", len(self._answer.token_ids))
             if not self._cutoff.is_cancelled:
                 raise self._cutoff.exceeded(
                     prompt_tokens=min(self._computed_count, len(self._prompt_ids)),
-                    token_ids=tuple(self._token_ids),
-                    text="".join(self._text),
+                    token_ids=tuple(self._answer.token_ids),
+                    text=self._answer.text,
                 ) from None
         else:
             self._log_end()
 
     def _decode(self, sequence: TokenSequence) -> Iterator[StreamChunk]:
-        detokenizer = Detokenizer(self._tokenizer, is_continuation=self._request.is_continuation)
-        stops = StopStrings(self._request.stop)
-        while len(self._token_ids) < self._max_tokens:
-            token_id = self._next_token(sequence)
-            if token_id in self._request.stop_token_ids:
-                self._finish_reason, self._stop_reason = "stop", token_id
-                break
-            result = stops.push(detokenizer.push(token_id))
-            yield self._piece(result.text, [token_id])
-            if result.stop is not None:
-                self._finish_reason, self._stop_reason = "stop", result.stop
+        while True:
+            yield from self._answer.take(self._next_token(sequence))
+            if self._answer.is_complete:
                 return
-            if len(self._token_ids) < self._max_tokens:
-                sequence.push([token_id])
-        # An id that ended the answer is among its ids, even if text before it holds a stop.
-        ended_by_id = isinstance(self._stop_reason, int)
-        rest = stops.push(detokenizer.finish())
-        text, ended_by = rest.text, rest.stop
-        if ended_by is None:
-            last = stops.finish()
-            text, ended_by = text + last.text, last.stop
-        if ended_by is not None:
-            self._finish_reason, self._stop_reason = "stop", ended_by
-        if text or ended_by_id:
-            yield self._piece(text, self._token_ids[-1:] if ended_by_id else [])
+            sequence.decode()
 
     def _next_token(self, sequence: TokenSequence) -> int:
         while sequence.selected is None:
             self._cutoff.require_time()
             self._runner.advance([sequence], cancellation=self._cutoff.cancellation)
             self._computed_count = sequence.position
-            if self.on_progress and not self._token_ids:
-                self.on_progress(sequence.position, len(self._request.prompt_ids))
-        self._token_ids.append(sequence.selected)
+            if self.on_progress and not self._answer.token_ids:
+                self.on_progress(sequence.position, len(self._prompt_ids))
         self._last_token_ns = time.perf_counter_ns()
         self._first_token_ns = self._first_token_ns or self._last_token_ns
         return sequence.selected
-
-    def _piece(self, text: str, token_ids: list[int]) -> StreamChunk:
-        self._text.append(text)
-        return StreamChunk(text=text, token_ids=token_ids)
 
     def _log_end(self) -> None:
         LOGGER.info(
             "answered %d prompt tokens with %d tokens (%s) in %d ms",
             len(self._prompt_ids),
-            len(self._token_ids),
-            self._finish_reason,
+            len(self._answer.token_ids),
+            self._answer.finish_reason,
             (time.perf_counter_ns() - self._started_ns) // NANOSECONDS_PER_MS,
         )
 
     def result(self) -> Completion:
         """Return the answer, once the pieces have come to their end."""
+        answer = self._answer
         return Completion(
-            text="".join(self._text),
-            token_ids=list(self._token_ids),
+            text=answer.text,
+            token_ids=list(answer.token_ids),
             digest=self._digest.hex(),
-            finish_reason=self._finish_reason,
-            stop_reason=self._stop_reason,
+            finish_reason=answer.finish_reason,
+            stop_reason=answer.stop_reason,
             usage=Usage(
                 prompt_tokens=len(self._prompt_ids),
-                completion_tokens=len(self._token_ids),
+                completion_tokens=len(answer.token_ids),
                 prefill_ms=(self._first_token_ns - self._started_ns) / NANOSECONDS_PER_MS,
                 decode_ms=(self._last_token_ns - self._first_token_ns) / NANOSECONDS_PER_MS,
             ),

@@ -1,0 +1,73 @@
+"""What an answer is so far: chosen ids become text, until something ends it."""
+
+from sslm.engine.request import Request
+from sslm.engine.results import FinishReason, StreamChunk
+from sslm.text.detokenizer import Detokenizer
+from sslm.text.stops import StopStrings
+from sslm.text.tokenizer import Tokenizer
+
+
+class Answer:
+    """Takes the chosen ids one by one, and says when to stop.
+
+    Args:
+        tokenizer: Of the model.
+        request: What is answered.
+        max_tokens: Most ids, at least 1; the request's, or fewer if the context ends before.
+
+    Attributes:
+        token_ids: Every id that was taken, the one that ended the answer included.
+        is_complete: Whether the answer has come to its end; it takes no more ids then.
+        finish_reason: Why it ended, or would if it were to end here.
+        stop_reason: The id or string that ended it, or None.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, request: Request, *, max_tokens: int) -> None:
+        self.token_ids: list[int] = []
+        self.is_complete = False
+        self.finish_reason: FinishReason = "length"
+        self.stop_reason: int | str | None = None
+        self._stop_token_ids = request.stop_token_ids
+        self._max_tokens = max_tokens
+        self._text: list[str] = []
+        self._detokenizer = Detokenizer(tokenizer, is_continuation=request.is_continuation)
+        self._stops = StopStrings(request.stop)
+
+    @property
+    def text(self) -> str:
+        """The text that is certain so far."""
+        return "".join(self._text)
+
+    def take(self, token_id: int) -> list[StreamChunk]:
+        """Take the next id; return the pieces of text that it makes certain, none or several."""
+        self.token_ids.append(token_id)
+        if token_id in self._stop_token_ids:
+            self._end(token_id)
+            return self._rest([token_id])
+        result = self._stops.push(self._detokenizer.push(token_id))
+        pieces = [self._piece(result.text, [token_id])]
+        if result.stop is not None:
+            self._end(result.stop)
+        elif len(self.token_ids) == self._max_tokens:
+            self.is_complete = True
+            pieces += self._rest([])
+        return pieces
+
+    def _rest(self, token_ids: list[int]) -> list[StreamChunk]:
+        """Return the piece that ends an answer, unless there is nothing in it."""
+        rest = self._stops.push(self._detokenizer.finish())
+        text, stop = rest.text, rest.stop
+        if stop is None:
+            last = self._stops.finish()
+            text, stop = text + last.text, last.stop
+        if stop is not None:
+            self._end(stop)
+        return [self._piece(text, token_ids)] if text or token_ids else []
+
+    def _end(self, stop_reason: int | str) -> None:
+        self.is_complete = True
+        self.finish_reason, self.stop_reason = "stop", stop_reason
+
+    def _piece(self, text: str, token_ids: list[int]) -> StreamChunk:
+        self._text.append(text)
+        return StreamChunk(text=text, token_ids=token_ids)

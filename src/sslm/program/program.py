@@ -1,7 +1,7 @@
 """A whole forward pass: buffers, states, and ops in segments."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Final
 
@@ -51,6 +51,11 @@ class Program:
     Segments are embed, layer 0 … L-1, head 0 … H-1, select. Segment indices in digests count embed
     as 0 and layer i as i + 1.
 
+    Attributes:
+        layer_count: How many layer segments there are.
+        first_head_index: Index of the first segment after the layers.
+        state_layout: Where each declared state lies.
+
     Raises:
         OpShapeError: If segments are out of order, if buffers of one name differ in kind, width or
             largest exponent, if an op's state is not declared, or written in another segment than
@@ -65,8 +70,16 @@ class Program:
     max_position_embeddings: int
     profile: str = PROFILE
     arithmetic_version: int = ARITHMETIC_VERSION
+    # They follow from the others; every step and every sequence asks for them.
+    layer_count: int = field(init=False, repr=False, compare=False)
+    first_head_index: int = field(init=False, repr=False, compare=False)
+    state_layout: StateLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        layer_count = sum(segment.kind is SegmentKind.LAYER for segment in self.segments)
+        object.__setattr__(self, "layer_count", layer_count)
+        object.__setattr__(self, "first_head_index", 1 + layer_count)
+        object.__setattr__(self, "state_layout", lay_out_states(self.states))
         self._check_segments()
         self._check_buffers()
         self._check_states()
@@ -144,25 +157,10 @@ class Program:
         """Yield the buffers of every op, with repetitions, in order of use."""
         for segment in self.segments:
             for op in segment.ops:
-                for field in fields(op):
-                    value = getattr(op, field.name)
+                for operand in fields(op):
+                    value = getattr(op, operand.name)
                     if isinstance(value, Buffer):
                         yield value
-
-    @property
-    def layer_count(self) -> int:
-        """How many layer segments there are."""
-        return sum(segment.kind is SegmentKind.LAYER for segment in self.segments)
-
-    @property
-    def first_head_index(self) -> int:
-        """Index of the first segment after the layers."""
-        return 1 + self.layer_count
-
-    @property
-    def state_layout(self) -> StateLayout:
-        """Where each declared state lies."""
-        return lay_out_states(self.states)
 
 
 def head_blocks(vocab_size: int, hidden_size: int) -> list[tuple[int, int]]:

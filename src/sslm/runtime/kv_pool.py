@@ -7,15 +7,15 @@ from weakref import WeakSet
 
 from sslm.errors.runtime import (
     KvPoolExhaustedError,
-    MemoryRefusedError,
     MisalignedMemoryError,
     ObjectClosedError,
     OptionRangeError,
     PoolInUseError,
 )
 from sslm.errors.showing import int_range
-from sslm.memory import address_of, anonymous_memory
+from sslm.memory import address_of
 from sslm.program.states import PAGE_TOKENS, STATE_ALIGNMENT_BYTES, StateLayout
+from sslm.runtime.own_memory import mapped_memory
 from sslm.runtime.turns import Turns
 
 
@@ -59,7 +59,7 @@ class KvPool:
         self.layout = layout
         self.page_count = page_count
         # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
-        self.memory = _map(max(size_bytes, 1)) if memory is None else memory
+        self.memory = mapped_memory(size_bytes, "sequence states") if memory is None else memory
         self._turns = Turns()
         self._holds: WeakSet[PageHold] = WeakSet()
         self._references = [0] * page_count
@@ -249,10 +249,3 @@ def _check_memory(memory: memoryview, size_bytes: int) -> None:
     address = address_of(memory) if size_bytes else 0
     if address % STATE_ALIGNMENT_BYTES:
         raise MisalignedMemoryError("a KV pool", address, STATE_ALIGNMENT_BYTES)
-
-
-def _map(size_bytes: int) -> memoryview:
-    try:
-        return memoryview(anonymous_memory(size_bytes))
-    except (OSError, OverflowError, ValueError) as error:
-        raise MemoryRefusedError("sequence states", size_bytes) from error

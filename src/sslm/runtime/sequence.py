@@ -63,6 +63,7 @@ class Sequence:
         OptionRangeError: If ``context_tokens`` is beyond the program's positions, or the pool was
             made for other states.
         KvPoolExhaustedError: If the pool cannot hold what is reserved; nothing was taken.
+        MemoryRefusedError: If the system has no memory for its buffers; nothing was taken.
     """
 
     def __init__(

@@ -20,6 +20,7 @@ from sslm.program.program import Program
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.chunk import Chunk, layers_between
 from sslm.runtime.kv_pool import KvPool, page_count_for
+from sslm.runtime.own_memory import zeroed_memory
 from sslm.runtime.page_rows import pack_rows, unpack_rows
 from sslm.runtime.sequence_options import SequenceOptions, buffer_sizes_bytes
 from sslm.runtime.snapshot import (
@@ -47,6 +48,7 @@ class SequenceState:
         OptionRangeError: If ``context_tokens`` is beyond the program's positions, or the pool was
             made for other states.
         KvPoolExhaustedError: If the pool cannot hold what is reserved; nothing was taken.
+        MemoryRefusedError: If the system has no memory for the buffers; nothing was taken.
     """
 
     def __init__(
@@ -64,10 +66,8 @@ class SequenceState:
         self.options = options
         self.model_id = model_id
         self.layout = layout
-        self._buffers = {
-            name: memoryview(bytearray(size))
-            for name, size in buffer_sizes_bytes(program, options).items()
-        }
+        sizes = buffer_sizes_bytes(program, options)
+        self._buffers = {name: zeroed_memory(size, "a sequence") for name, size in sizes.items()}
         self.memory = SequenceMemory(
             pool=pool.memory,
             pages=self._buffers["pages"].cast("i"),
@@ -317,8 +317,9 @@ class SequenceState:
     def _become(self, snapshot: Snapshot) -> None:
         """Take everything from a snapshot but its full pages."""
         position = len(snapshot.token_ids)
-        stops, first = snapshot.stops(self.layout), first_unsealed(position)
-        unpack_rows(self.layout, self.memory.pool, self.hold.pages, first, stops, snapshot.tail)
+        if snapshot.tail:
+            stops, first = snapshot.stops(self.layout), first_unsealed(position)
+            unpack_rows(self.layout, self.memory.pool, self.hold.pages, first, stops, snapshot.tail)
         self.token_ids = list(snapshot.token_ids)
         self.pending = deque(snapshot.pending)
         self.selected, self.link = snapshot.selected, snapshot.link

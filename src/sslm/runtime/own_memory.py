@@ -1,0 +1,32 @@
+"""Zeroed memory that the system may refuse."""
+
+from typing import Final
+
+from sslm.errors.runtime import MemoryRefusedError
+from sslm.memory import anonymous_memory
+
+_MAPPED_FROM_BYTES: Final = 1 << 16
+"""Filling so much with zeros takes longer than to have the system map it."""
+
+
+def mapped_memory(size_bytes: int, what: str) -> memoryview:
+    """Return memory that begins at a page of the system's, and takes room where it is touched.
+
+    Raises:
+        MemoryRefusedError: If the system has none; says that it was for *what*.
+    """
+    try:
+        # Nothing cannot be mapped.
+        return anonymous_memory(max(size_bytes, 1))
+    except (OSError, OverflowError, ValueError) as error:
+        raise MemoryRefusedError(what, size_bytes) from error
+
+
+def zeroed_memory(size_bytes: int, what: str) -> memoryview:
+    """Return memory of any alignment; raises as :func:`mapped_memory` does."""
+    if size_bytes >= _MAPPED_FROM_BYTES:
+        return mapped_memory(size_bytes, what)
+    try:
+        return memoryview(bytearray(size_bytes))
+    except MemoryError as error:
+        raise MemoryRefusedError(what, size_bytes) from error

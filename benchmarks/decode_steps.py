@@ -58,14 +58,14 @@ class Steps:
 
     def step(self, sequences: list[Sequence]) -> int:
         """Choose one token of each sequence, forget it, and return the nanoseconds that it took."""
-        depths = [len(sequence.token_ids) for sequence in sequences]
+        depths = [sequence.position for sequence in sequences]
         for sequence in sequences:
             sequence.push([1])
         started = self._clock()
         self._advance(sequences)
         elapsed = self._clock() - started
         for sequence, depth in zip(sequences, depths, strict=True):
-            del sequence.token_ids[depth:]
+            sequence.state.data.struct.computed_count = depth
         return elapsed
 
     def timed(self, action: Callable[[], object]) -> int:

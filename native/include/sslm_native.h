@@ -37,6 +37,14 @@
 #define SSLM_BROKEN_HOOK 12    /* The hook broke its contract; no residual, fixed state or counter has changed. */
 #define SSLM_STOPPED_HOOK 13   /* The hook gave up; no residual, fixed state or counter has changed. */
 
+/* What sslm_native_advance did with a sequence. */
+#define SSLM_STAYED 0          /* Nothing: a run failed before its turn, or with it. */
+#define SSLM_MOVED 1           /* Its chunk ran some segments. */
+#define SSLM_ENDED 2           /* Its chunk came to its end. */
+
+#define SSLM_NONE_ALLOWED -1  /* A selected id: a mask allowed none, */
+#define SSLM_NOT_SCORED -2     /* or the last position was not scored. */
+
 /* Bits of sslm_native_cpu_features; a bit is set if CPU and operating system both offer it. */
 #define SSLM_CPU_AVX2 1
 #define SSLM_CPU_AVX512 2      /* F, BW, DQ and VL together */
@@ -245,6 +253,36 @@ typedef struct {
     int32_t fault_segment;          /* in which segment; on SSLM_STOPPED_HOOK this alone */
 } sslm_run;
 
+/* What a sequence is between runs, its pages left aside. The caller admits tokens and reads what came of them; only
+ * sslm_native_advance begins and ends chunks. */
+typedef struct {
+    sslm_span span;                 /* the sequence's memory; and the chunk in progress, or the last one */
+    int32_t *token_ids;             /* those computed, those in the chunk, those pending, in this order */
+    int64_t layers_run;             /* layers that its chunks ran */
+    int64_t chunk_count;            /* chunks that were begun */
+    int32_t computed_count;
+    int32_t pending_count;          /* admitted, and not in a chunk */
+    int32_t chunk_tokens;           /* most rows of a chunk, 1 … SSLM_SPAN_ROWS_MAX */
+    int32_t has_all_logits;         /* Score every row, not only the last one that is pending. */
+    int32_t is_decoding;            /* What is pending is the token that was chosen. */
+    int32_t is_in_flight;           /* The chunk has not come to its end. */
+    int32_t next_segment;           /* where it stands, */
+    int32_t stop_segment;           /* and where it ends */
+    int32_t selected;               /* chosen after the last position, or SSLM_NONE_ALLOWED or SSLM_NOT_SCORED */
+    int32_t last_row;               /* where the residual of the last computed position lies */
+    int32_t progress;               /* SSLM_STAYED, SSLM_MOVED, SSLM_ENDED: of the last call */
+    uint8_t link[32];               /* the chain of digests over the computed positions */
+} sslm_sequence;
+
+typedef struct {
+    sslm_sequence *const *sequences; /* each once, each with something in flight or pending */
+    sslm_span *spans;               /* [sequence_count], for the call's own use */
+    int32_t sequence_count;
+    int32_t budget_units;           /* at least 1: layers, or blocks of the head, of every chunk */
+    int32_t row_count_max;          /* rows of one run, at least those of any chunk and at most the program's */
+    sslm_run run;                   /* cancel and op_ns are the caller's; the rest tells of a run that failed */
+} sslm_advance;
+
 typedef struct sslm_plan sslm_plan;
 
 uint32_t sslm_native_abi(void);
@@ -270,6 +308,11 @@ int32_t sslm_native_task_rows(int32_t row_count, int64_t size_bytes, int32_t max
 
 /* Run segments over the rows of all spans. Allocates nothing. */
 int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run);
+
+/* Run a slice of every sequence's next chunk; those that stand at the same segment share the reading of weights, and
+ * no result depends on which ones do. Ends with the first run that fails, whose status it returns: the sequences of
+ * that run and of those after it stand where they stood. Allocates nothing. */
+int32_t sslm_native_advance(sslm_plan *plan, sslm_advance *advance);
 
 /* Join the threads. SSLM_BUSY if a run is going on, and then nothing has happened. */
 int32_t sslm_native_plan_close(sslm_plan *plan);

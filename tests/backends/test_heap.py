@@ -57,6 +57,9 @@ import ctypes, sys
 from sslm.native_library import load_library
 from sslm.program.parallel_for import ParallelFor
 from sslm.backends.native import NativeBackend
+from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
 from tests.backends import hooks
 from tests.backends.single_op import Memory
 from tests.backends.wide_program import wide_model
@@ -66,6 +69,7 @@ counter.count_of.restype = ctypes.c_int64
 count_of, lib, ffi = counter.count_of, load_library().lib, load_library().ffi
 run_address = int(ffi.cast("uintptr_t", ffi.addressof(lib, "sslm_native_plan_run")))
 numbers = (ctypes.c_int32 * 2)(0, 0)
+advance_address = int(ffi.cast("uintptr_t", ffi.addressof(lib, "sslm_native_advance")))
 in_c = ParallelFor(hooks.address_of(c_hooks, "run_threads"), 4, "all", ctypes.addressof(numbers))
 wide = wide_model()
 for threads, hook in ((1, None), (2, None), (1, in_c)):
@@ -85,6 +89,31 @@ for threads, hook in ((1, None), (2, None), (1, in_c)):
         assert any(memory.digests[rows - 1])
         print(threads, hook is not None, rows, found)
         alive.clear()
+    pool = KvPool(wide.program.state_layout, 2)
+    sequences = [
+        Sequence(wide.program, pool, bytes(32), SequenceOptions(context_tokens=64))
+        for _ in range(2)
+    ]
+    for sequence in sequences:
+        sequence.push([1] * 40)
+    call = ffi.new("sslm_advance *")
+    datas = [sequence.state.data for sequence in sequences]
+    pointers = ffi.new(
+        "sslm_sequence *[]", [ffi.cast("sslm_sequence *", data.address) for data in datas]
+    )
+    room = ffi.new("sslm_span[]", 2)
+    call.sequences, call.spans, call.sequence_count = pointers, room, 2
+    call.budget_units, call.row_count_max = 1000, 64
+    argument = ctypes.c_void_p(int(ffi.cast("uintptr_t", call)))
+    found = count_of(
+        ctypes.c_void_p(advance_address),
+        ctypes.c_void_p(handle),
+        argument,
+        ctypes.byref(status),
+    )
+    assert status.value == lib.SSLM_OK, status
+    assert all(sequence.selected is not None for sequence in sequences)
+    print(threads, hook is not None, "advance", found)
     plan.close()
 assert numbers[1] > 0
 status = ctypes.c_int32(-1)
@@ -109,7 +138,7 @@ def test_a_run_takes_no_memory_from_the_heap(tmp_path: Path) -> None:
     )
     assert found.returncode == 0, found.stderr
     *counts, control = [line.rsplit(maxsplit=1) for line in found.stdout.splitlines()]
-    assert len(counts) == 6
+    assert len(counts) == 9
     assert {number for _, number in counts} == {"0"}, found.stdout
     assert control == ["control", "1"], "nothing was counted at all"
 

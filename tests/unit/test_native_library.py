@@ -161,6 +161,7 @@ GARBAGE = """
 import gc
 from sslm.backends.native import NativeBackend
 from sslm.errors.program import OpShapeError
+from sslm.program.stepping import begin_chunk
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
@@ -173,7 +174,8 @@ for index in range(100):
     pool = KvPool(toy.program.state_layout, 1)
     sequence = Sequence(toy.program, pool, bytes(32), SequenceOptions(context_tokens=8))
     sequence.push([1])
-    span = sequence.state.begin_chunk().span
+    begin_chunk(toy.program, sequence.state.data)
+    span = sequence.state.data.span()
     span.memory.digests = span.memory.digests[:1]
     try:
         plan.run(0, 1, [span])

@@ -31,7 +31,7 @@ class Workload:
         """Compute the case's tokens once more and return the nanoseconds that it took."""
         for sequence in self._sequences:
             # What lies behind in the pages is written again before it is read.
-            del sequence.token_ids[self._case.depth :]
+            sequence.state.data.struct.computed_count = self._case.depth
         started_ns = time.perf_counter_ns()
         if self._case.kind == "prompt":
             self._take_in(self._sequences, self._case.depth, self._case.tokens)
@@ -45,7 +45,10 @@ class Workload:
         self._take_in([first], 0, self._case.depth)
         for other in others:
             other.memory.pool[:] = first.memory.pool
-            other.token_ids.extend(first.token_ids)
+            other.state.data.token_ids[: first.position] = first.state.data.token_ids[
+                : first.position
+            ]
+            other.state.data.struct.computed_count = first.position
 
     def _take_in(self, sequences: list[Sequence], first_position: int, count: int) -> None:
         ids = self._ids(first_position, count)

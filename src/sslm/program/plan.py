@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
+
+if TYPE_CHECKING:
+    from sslm.program.sequence_data import SequenceData
 
 CHUNK_ROWS_MAX = 64
 """Rows of one span in one run: a budget unit is a layer of at most this many rows."""
@@ -124,6 +127,31 @@ class Plan(Protocol):
         Raises:
             SegmentRangeError: If first … last is not a range of segments.
             RunCancelledError: If *cancel* was set; no residual, fixed state or counter has changed.
+        """
+
+    def advance(
+        self,
+        sequences: "Sequence[SequenceData]",
+        *,
+        budget_units: int,
+        row_count_max: int,
+        cancel: memoryview | None = None,
+    ) -> None:
+        """Run a slice of every sequence's next chunk.
+
+        Chunks are begun where none is in progress, and sequences that stand at the same segment run
+        together. ``progress`` of each struct says afterwards what was done with it.
+
+        Args:
+            sequences: Each once, each with a chunk in progress or something pending.
+            budget_units: At least 1: layers, or blocks of the head, of every chunk.
+            row_count_max: Rows of one run, at least those of any chunk and at most what the plan
+                was compiled for.
+            cancel: As for :meth:`run`.
+
+        Raises:
+            SslmError: What a run raised. Its sequences, and those whose turn would have come after
+                it, stand where they stood.
         """
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from sslm.program.ops import SaturationSite
 from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
 from sslm.runtime.chunk import Chunk
+from sslm.runtime.freezing import adopt, freeze, load
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.sequence_state import SequenceState
@@ -134,7 +135,7 @@ class Sequence:
     @property
     def token_ids(self) -> list[int]:
         """The ids of the computed positions."""
-        return self.state.token_ids
+        return self.state.data.token_ids[: self.state.position].tolist()
 
     @property
     def selected(self) -> int | None:
@@ -143,8 +144,8 @@ class Sequence:
 
     @property
     def chunk(self) -> Chunk | None:
-        """The chunk in progress."""
-        return self.state.chunk
+        """The chunk in progress, or None."""
+        return self.state.last_chunk() if self.state.data.struct.is_in_flight else None
 
     @property
     def memory(self) -> SequenceMemory:
@@ -154,7 +155,7 @@ class Sequence:
     @property
     def position(self) -> int:
         """How many positions are computed."""
-        return len(self.state.token_ids)
+        return self.state.position
 
     @property
     def pending_count(self) -> int:
@@ -164,11 +165,11 @@ class Sequence:
     @property
     def digest(self) -> bytes:
         """The chain over all computed positions, 32 bytes."""
-        return self.state.link
+        return bytes(self.state.data.struct.link)
 
     def answer_digest(self, token_ids: TokenIds[int]) -> bytes:
         """Close the chain with an answer's token ids; 32 bytes."""
-        return answer_digest(self.state.link, token_ids)
+        return answer_digest(self.digest, token_ids)
 
     @property
     def saturations(self) -> dict[str, int]:
@@ -184,12 +185,12 @@ class Sequence:
             SequenceInUseError: If another call uses it.
         """
         with self._used() as state:
-            hold = state.hold
+            hold, struct = state.hold, state.data.struct
             return SequenceStats(
                 positions=self.position,
                 pending_tokens=state.pending_count,
-                layers_run=state.layers_run,
-                layers_ceiling=state.chunk_count * self.program.layer_count,
+                layers_run=struct.layers_run,
+                layers_ceiling=struct.chunk_count * self.program.layer_count,
                 forced_tokens=state.forced_tokens,
                 resident_pages=len(hold.pages),
                 shared_pages=len(hold.pages) - hold.own_count,
@@ -253,7 +254,7 @@ class Sequence:
     def snapshot(self) -> Snapshot:
         """Freeze what the sequence is now, between two slices or at rest."""
         with self._used() as state:
-            return state.snapshot()
+            return freeze(state)
 
     def adopt(self, snapshot: Snapshot) -> None:
         """Continue from a snapshot, whose full pages are shared and whose tail is copied.
@@ -265,7 +266,7 @@ class Sequence:
             KvPoolExhaustedError: If the pool has too few pages for the rest; nothing has changed.
         """
         with self._used() as state:
-            state.adopt(snapshot)
+            adopt(state, snapshot)
 
     def load(self, snapshot: Snapshot, pages: TokenIds[bytes | memoryview]) -> None:
         """Continue from a snapshot whose full pages are given as bytes, and were checked.
@@ -275,7 +276,7 @@ class Sequence:
                 As :meth:`adopt` does; nothing has changed.
         """
         with self._used() as state:
-            state.load(snapshot, pages)
+            load(state, snapshot, pages)
 
     def reset(self) -> None:
         """Forget all tokens, from any state.

@@ -7,6 +7,7 @@ from sslm.errors.showing import int_range
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program
+from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.kv_pool import page_count_for
 
 
@@ -61,6 +62,7 @@ def buffer_sizes_bytes(program: Program, options: SequenceOptions) -> dict[str, 
     traced = CHUNK_ROWS_MAX * DIGEST_SIZE_BYTES * program.first_head_index
     return {
         "pages": 4 * page_count_for(options.context_tokens),
+        "token_ids": 4 * PAGE_TOKENS * page_count_for(options.context_tokens),
         "fixed": program.state_layout.fixed_size_bytes,
         "residual": 4 * CHUNK_ROWS_MAX * program.residual.width,
         "saturations": 8 * len(SaturationSite),

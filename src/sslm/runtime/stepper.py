@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence as Sequences
 from dataclasses import dataclass
-from itertools import groupby
 
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import OptionRangeError, SequenceReleasedError
 from sslm.errors.showing import int_range
 from sslm.program.plan import Plan
+from sslm.program.sequence_data import ENDED, STAYED
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.chunk import Chunk, slice_end
+from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.turns import Turn
 
@@ -54,8 +54,9 @@ def advance(
     Returns:
         As many outcomes as sequences, in their order. Errors in them: ObjectClosedError,
         SequenceInUseError and SequenceBusyError (nothing pending) of sequences that did not run,
-        SequenceReleasedError of those that were closed meanwhile, and what the run raised, such as
-        RunCancelledError: then the sequence stands before its slice.
+        SequenceReleasedError of those that were closed meanwhile, and what a run raised, such as
+        RunCancelledError: its sequences, and those whose turn would have come after it, stand where
+        they stood.
 
     Raises:
         OptionRangeError: If the budget is below 1, a sequence is listed twice, or a chunk alone has
@@ -69,13 +70,9 @@ def advance(
     turns: list[tuple[Sequence, Turn]] = []
     try:
         waiting = _begin(outcomes, turns)
-        most_rows = max((_chunk(outcome).span.row_count for outcome in waiting), default=0)
-        if most_rows > row_count_max:
-            raise OptionRangeError("row_count_max", str(row_count_max), int_range(most_rows))
-        for (first, stop), group in groupby(sorted(waiting, key=_stage), key=_stage):
-            last = slice_end(plan.program, first, stop, budget_units)
-            for batch in _batches(list(group), row_count_max):
-                _run(plan, batch, first, last, cancellation)
+        _require_rows(waiting, row_count_max)
+        if waiting:
+            _run(plan, waiting, budget_units, row_count_max, cancellation)
     finally:
         for sequence, turn in turns:
             sequence.end_use(turn)
@@ -99,59 +96,52 @@ def finished(outcomes: list[Outcome]) -> list[tuple[Sequence, Chunk]]:
 
 
 def _begin(outcomes: list[Outcome], turns: list[tuple[Sequence, Turn]]) -> list[Outcome]:
-    """Begin to use the sequences and their chunks; return those that have one."""
+    """Begin to use the sequences; return those that have something to compute."""
     waiting = []
     for outcome in outcomes:
         try:
             turns.append((outcome.sequence, outcome.sequence.begin_use()))
-            outcome.sequence.state.begin_chunk()
+            outcome.sequence.state.require_pending()
             waiting.append(outcome)
         except SslmError as error:
             outcome.error = _as_value(error)
     return waiting
 
 
+def _require_rows(waiting: list[Outcome], row_count_max: int) -> None:
+    most = max((outcome.sequence.state.next_row_count for outcome in waiting), default=0)
+    if most > row_count_max:
+        raise OptionRangeError("row_count_max", str(row_count_max), int_range(most))
+
+
 def _run(
-    plan: Plan, batch: list[Outcome], first: int, last: int, cancellation: Cancellation | None
+    plan: Plan,
+    waiting: list[Outcome],
+    budget_units: int,
+    row_count_max: int,
+    cancellation: Cancellation | None,
 ) -> None:
-    spans = [_chunk(outcome).span for outcome in batch]
+    value: SslmError | None = None
     try:
-        plan.run(first, last, spans, cancel=cancellation.flag if cancellation else None)
+        plan.advance(
+            [outcome.sequence.state.data for outcome in waiting],
+            budget_units=budget_units,
+            row_count_max=row_count_max,
+            cancel=cancellation.flag if cancellation else None,
+        )
     except SslmError as error:
         value = _as_value(error)
-        for outcome in batch:
+    for outcome in waiting:
+        progress = outcome.sequence.state.data.struct.progress
+        if progress == STAYED:
             outcome.error = value
-        return
-    for outcome in batch:
-        outcome.chunk = outcome.sequence.state.move_chunk(last)
-        if outcome.sequence.is_closed:
-            outcome.chunk, outcome.error = None, SequenceReleasedError()
+        elif outcome.sequence.is_closed:
+            outcome.error = SequenceReleasedError()
+        elif progress == ENDED:
+            outcome.chunk = outcome.sequence.state.last_chunk()
 
 
 def _as_value(error: SslmError) -> SslmError:
     """Return an error without its traceback, which would hold the outcome that holds it."""
     error.__context__ = None
     return error.with_traceback(None)
-
-
-def _chunk(outcome: Outcome) -> Chunk:
-    return outcome.sequence.state.begin_chunk()
-
-
-def _stage(outcome: Outcome) -> tuple[int, int]:
-    chunk = _chunk(outcome)
-    return chunk.next_segment, chunk.stop_segment
-
-
-def _batches(waiting: list[Outcome], row_count_max: int) -> list[list[Outcome]]:
-    """Cut a list so that no batch has more rows than a run may have."""
-    batches: list[list[Outcome]] = []
-    room = 0
-    for outcome in waiting:
-        rows = _chunk(outcome).span.row_count
-        if rows > room:
-            batches.append([])
-            room = row_count_max
-        batches[-1].append(outcome)
-        room -= rows
-    return batches

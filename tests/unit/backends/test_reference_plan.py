@@ -24,6 +24,7 @@ from sslm.model.llama import build_llama
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program
+from sslm.program.stepping import begin_chunk
 from sslm.program.tensors import Encoding, Tensor, Tensors
 from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequence import Sequence
@@ -245,7 +246,8 @@ def _span(model: Model, **changes: Any) -> Span:
     pool = KvPool(program.state_layout, 2)
     sequence = Sequence(program, pool, MODEL_ID, SequenceOptions(context_tokens=80))
     sequence.push([1, 2, 3, 4, 5])
-    return replace(sequence.state.begin_chunk().span, **changes)
+    begin_chunk(program, sequence.state.data)
+    return replace(sequence.state.data.span(), **changes)
 
 
 def _ids(*token_ids: int) -> memoryview:

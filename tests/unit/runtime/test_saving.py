@@ -231,4 +231,4 @@ def test_a_save_from_a_file_or_a_view_is_the_same(plan: ReferencePlan, tmp_path:
     shifted = memoryview(b"x" + blob)[1:]
     with restored(plan, shifted) as sequence:
         assert save(sequence) == blob
-        assert sequence.state.token_ids == array("i", [3] * 70).tolist()
+        assert sequence.token_ids == array("i", [3] * 70).tolist()

@@ -200,7 +200,7 @@ def test_only_the_last_chunk_is_scored(count: int) -> None:
 
 def test_size_is_that_of_the_buffers() -> None:
     plain = SequenceOptions(context_tokens=65)
-    sizes = 4 * 2, 2 * 128, 4 * 64 * HIDDEN_SIZE, 8 * 6, 64 * 32, 8 * VOCAB_SIZE, 4
+    sizes = 4 * 2, 4 * 128, 2 * 128, 4 * 64 * HIDDEN_SIZE, 8 * 6, 64 * 32, 8 * VOCAB_SIZE, 4
     assert sequence_size_bytes(MODEL.program, plain) == sum(sizes)
     traced = SequenceOptions(context_tokens=65, has_all_logits=True, is_traced=True)
     more = 63 * 8 * VOCAB_SIZE + 63 * 4 + 64 * 32 * 3

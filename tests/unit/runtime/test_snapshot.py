@@ -219,7 +219,7 @@ def test_prefilling_stops_at_the_first_token_that_cannot_be_taken(plan: Referenc
         with pytest.raises(ContextLengthError) as too_long:
             sequence.prefill([1] * (LONGEST + 1))
         assert too_long.value.consumed_tokens == LONGEST
-        assert array("i", sequence.state.pending) == array("i", [1] * LONGEST)
+        assert sequence.snapshot().pending == array("i", [1] * LONGEST)
 
 
 def test_resetting_from_every_slice_forgets_everything(plan: ReferencePlan) -> None:

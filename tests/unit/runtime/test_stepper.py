@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence as Spans
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from sslm.errors.runtime import (
     SequenceReleasedError,
 )
 from sslm.program.plan import Span
+from sslm.program.sequence_data import SequenceData
+from sslm.program.stepping import advance_by_runs
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.sequence import Sequence
@@ -141,6 +144,19 @@ class Recorder:
     ) -> None:
         self.runs.append((first, last, [span.row_count for span in spans]))
         self._plan.run(first, last, spans, cancel=cancel)
+
+    def advance(
+        self,
+        sequences: Spans[SequenceData],
+        *,
+        budget_units: int,
+        row_count_max: int,
+        cancel: memoryview | None = None,
+    ) -> None:
+        run = partial(self.run, cancel=cancel)
+        advance_by_runs(
+            self.program, run, sequences, budget_units=budget_units, row_count_max=row_count_max
+        )
 
     def close(self) -> None:
         self._plan.close()

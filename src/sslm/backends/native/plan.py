@@ -27,6 +27,7 @@ from sslm.native_library import TIERS, NativeLibrary, available_tiers, borrow
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import Span
 from sslm.program.program import Program
+from sslm.program.sequence_data import SequenceData
 
 
 def plan_size_bytes(library: NativeLibrary, lowering: Lowering) -> int:
@@ -115,17 +116,49 @@ class NativePlan:
         run = self._library.ffi.new("sslm_run *")
         run.spans, run.span_count = array, len(spans)
         run.first_segment, run.last_segment = first, last
-        if cancel is not None:
-            run.cancel, view = borrow(self._library.ffi, "int32_t *", cancel)
-            alive.append(view)
-        timings = self.timings
-        if timings is not None:
-            run.op_ns, view = borrow(
-                self._library.ffi, "int64_t *", timings.memory, is_writable=True
-            )
-            alive.append(view)
+        self._lend(run, cancel, alive)
         status = self._library.lib.sslm_native_plan_run(handle, run)
         alive.clear()
+        self._require_ok(status, run, hook)
+
+    def advance(
+        self,
+        sequences: Sequence[SequenceData],
+        *,
+        budget_units: int,
+        row_count_max: int,
+        cancel: memoryview | None = None,
+    ) -> None:
+        """Run a slice of every sequence's next chunk, in one foreign call; see ``Plan.advance``.
+
+        Raises:
+            SslmError, BaseException: As :meth:`run`.
+        """
+        memory, hook, handle = self._memory, self._hook, self._usable_handle()
+        ffi, count = self._library.ffi, len(sequences)
+        alive: list[Any] = [memory]
+        call = ffi.new("sslm_advance *")
+        pointers = [ffi.cast("sslm_sequence *", data.address) for data in sequences]
+        array, spans = ffi.new("sslm_sequence *[]", pointers), ffi.new("sslm_span[]", count)
+        call.sequences, call.spans, call.sequence_count = array, spans, count
+        call.budget_units = min(budget_units, len(self._program.segments))
+        call.row_count_max = min(row_count_max, self._lowering.struct.row_count_max)
+        self._lend(call.run, cancel, alive)
+        status = self._library.lib.sslm_native_advance(handle, call)
+        alive.clear()
+        self._require_ok(status, call.run, hook)
+
+    def _lend(self, run: Any, cancel: memoryview | None, alive: list[Any]) -> None:
+        """Let a run poll a flag and add to timings, which *alive* holds meanwhile."""
+        ffi, timings = self._library.ffi, self.timings
+        if cancel is not None:
+            run.cancel, view = borrow(ffi, "int32_t *", cancel)
+            alive.append(view)
+        if timings is not None:
+            run.op_ns, view = borrow(ffi, "int64_t *", timings.memory, is_writable=True)
+            alive.append(view)
+
+    def _require_ok(self, status: int, run: Any, hook: Hook | None) -> None:
         if status != self._library.lib.SSLM_OK:
             is_stopped = status == self._library.lib.SSLM_STOPPED_HOOK
             raised = hook.take_raised() if is_stopped and hook is not None else None

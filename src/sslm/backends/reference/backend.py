@@ -1,6 +1,7 @@
 """Plans that walk a program op by op in NumPy."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from sslm.numerics.rounding import Int64Array, scale_shift
 from sslm.program import ops
 from sslm.program.plan import DIGEST_SIZE_BYTES, NOT_ALLOWED, Span
 from sslm.program.program import Program, SegmentKind
+from sslm.program.sequence_data import SequenceData
+from sslm.program.stepping import advance_by_runs
 from sslm.program.tensors import Tensor, Tensors
 
 
@@ -75,6 +78,27 @@ class ReferencePlan:
         self._tensors = tensors
         self._watcher = watcher
         check_tensors(program, tensors)
+
+    def advance(
+        self,
+        sequences: Sequence[SequenceData],
+        *,
+        budget_units: int,
+        row_count_max: int,
+        cancel: memoryview | None = None,
+    ) -> None:
+        """Run a slice of every sequence's next chunk; see ``Plan.advance``.
+
+        Raises:
+            SslmError: As :meth:`run`.
+        """
+        advance_by_runs(
+            self.program,
+            partial(self.run, cancel=cancel),
+            sequences,
+            budget_units=budget_units,
+            row_count_max=row_count_max,
+        )
 
     def close(self) -> None:
         """Let go of the tensors."""

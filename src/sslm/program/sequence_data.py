@@ -1,0 +1,161 @@
+"""A sequence as plain data, which Python and C read and write alike."""
+
+import ctypes
+from typing import Final
+
+from sslm.program.plan import DIGEST_SIZE_BYTES, SequenceMemory, Span, Trace
+from sslm.program.program import Program
+
+NONE_ALLOWED: Final = -1
+"""The selected id where a mask allowed none."""
+NOT_SCORED: Final = -2
+"""The selected id of a sequence whose last position was not scored."""
+
+STAYED: Final = 0
+"""A slice that did not run: the sequence stands where it stood."""
+MOVED: Final = 1
+"""A slice that ran some segments of the chunk."""
+ENDED: Final = 2
+"""A slice that came to the end of the chunk."""
+
+
+class SpanStruct(ctypes.Structure):
+    """``sslm_span`` of sslm_native.h."""
+
+    _fields_ = (
+        ("pool", ctypes.c_void_p),
+        ("pages", ctypes.c_void_p),
+        ("fixed", ctypes.c_void_p),
+        ("residual", ctypes.c_void_p),
+        ("saturations", ctypes.c_void_p),
+        ("digests", ctypes.c_void_p),
+        ("trace", ctypes.c_void_p),
+        ("token_ids", ctypes.c_void_p),
+        ("logits", ctypes.c_void_p),
+        ("selected", ctypes.c_void_p),
+        ("allowed", ctypes.c_void_p),
+        ("pool_page_count", ctypes.c_int64),
+        ("table_page_count", ctypes.c_int64),
+        ("first_position", ctypes.c_int64),
+        ("row_count", ctypes.c_int32),
+        ("first_logits_row", ctypes.c_int32),
+        ("is_prefill", ctypes.c_int32),
+    )
+
+
+class SequenceStruct(ctypes.Structure):
+    """``sslm_sequence`` of sslm_native.h."""
+
+    _fields_ = (
+        ("span", SpanStruct),
+        ("token_ids", ctypes.c_void_p),
+        ("layers_run", ctypes.c_int64),
+        ("chunk_count", ctypes.c_int64),
+        ("computed_count", ctypes.c_int32),
+        ("pending_count", ctypes.c_int32),
+        ("chunk_tokens", ctypes.c_int32),
+        ("has_all_logits", ctypes.c_int32),
+        ("is_decoding", ctypes.c_int32),
+        ("is_in_flight", ctypes.c_int32),
+        ("next_segment", ctypes.c_int32),
+        ("stop_segment", ctypes.c_int32),
+        ("selected", ctypes.c_int32),
+        ("last_row", ctypes.c_int32),
+        ("progress", ctypes.c_int32),
+        ("link", ctypes.c_uint8 * DIGEST_SIZE_BYTES),
+    )
+
+
+class SequenceData:
+    """The struct of one sequence with the buffers that it points to.
+
+    Args:
+        program: What computes it.
+        memory: What its states lie in.
+        token_ids: int32, one for each position of its context.
+        logits: int64 [rows that may be scored, vocab_size].
+        selected: int32, one for each such row.
+        trace: Digests of a chunk's segments, or None.
+        chunk_tokens: Most rows of a chunk, 1 … 64.
+        has_all_logits: Whether every row is scored.
+
+    Attributes:
+        struct: What it is now. Token ids lie in order: computed, in the chunk, pending.
+    """
+
+    def __init__(
+        self,
+        *,
+        program: Program,
+        memory: SequenceMemory,
+        token_ids: memoryview,
+        logits: memoryview,
+        selected: memoryview,
+        trace: memoryview | None,
+        chunk_tokens: int,
+        has_all_logits: bool,
+    ) -> None:
+        self.memory = memory
+        self.token_ids = token_ids
+        self.logits = logits
+        self.selected = selected
+        self.trace = trace
+        page_size = program.state_layout.page_size_bytes
+        self._trace_row_bytes = DIGEST_SIZE_BYTES * program.first_head_index
+        self.struct = SequenceStruct(
+            span=SpanStruct(
+                pool=_address(memory.pool),
+                pages=_address(memory.pages),
+                fixed=_address(memory.fixed),
+                residual=_address(memory.residual),
+                saturations=_address(memory.saturations),
+                digests=_address(memory.digests),
+                trace=None if trace is None else _address(trace),
+                token_ids=_address(token_ids),
+                logits=_address(logits),
+                selected=_address(selected),
+                pool_page_count=memory.pool.nbytes // max(page_size, 1),
+                table_page_count=memory.pages.nbytes // 4,
+            ),
+            token_ids=_address(token_ids),
+            chunk_tokens=chunk_tokens,
+            has_all_logits=has_all_logits,
+            selected=NOT_SCORED,
+        )
+
+    @property
+    def address(self) -> int:
+        """Where the struct lies, as long as this object lives."""
+        return ctypes.addressof(self.struct)
+
+    def token_address(self, position: int) -> int:
+        """Return where the id of a position lies."""
+        return int(self.struct.token_ids) + self.token_ids.itemsize * position
+
+    @property
+    def in_flight_count(self) -> int:
+        """Rows of the chunk in progress."""
+        return int(self.struct.span.row_count) if self.struct.is_in_flight else 0
+
+    def span(self) -> Span:
+        """Return the chunk in progress, or the last one, for a plan to run."""
+        struct = self.struct.span
+        first, rows = struct.first_position, struct.row_count
+        trace = self.trace
+        return Span(
+            memory=self.memory,
+            first_position=first,
+            token_ids=self.token_ids[first : first + rows],
+            first_logits_row=struct.first_logits_row,
+            logits=self.logits,
+            selected=self.selected,
+            trace=None if trace is None else Trace(segments=trace[: rows * self._trace_row_bytes]),
+            is_prefill=bool(struct.is_prefill),
+        )
+
+
+def _address(buffer: memoryview) -> int | None:
+    """Return where a writable buffer begins; it stays there as long as the view is held."""
+    if buffer.nbytes == 0:
+        return None
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))

@@ -1,0 +1,106 @@
+"""How sequences go through the segments of a program, in slices, together.
+
+This is the definition; the C library has its own, ``native/src/advance.c``, which does the same.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from sslm.numerics.digests import next_link
+from sslm.program.plan import DIGEST_SIZE_BYTES, Span
+from sslm.program.program import Program, SegmentKind
+from sslm.program.sequence_data import ENDED, MOVED, STAYED, SequenceData
+
+Run = Callable[[int, int, Sequence[Span]], None]
+"""Runs segments first … last - 1 over spans."""
+
+
+def advance_by_runs(
+    program: Program,
+    run: Run,
+    sequences: Sequence[SequenceData],
+    *,
+    budget_units: int,
+    row_count_max: int,
+) -> None:
+    """Run a slice of every sequence's next chunk; see :meth:`sslm.program.plan.Plan.advance`."""
+    for data in sequences:
+        data.struct.progress = STAYED
+        if not data.struct.is_in_flight:
+            begin_chunk(program, data)
+    for (first, stop), group in groupby(sorted(sequences, key=_stage), key=_stage):
+        last = slice_end(program, first, stop, budget_units)
+        for batch in _batches(list(group), row_count_max):
+            run(first, last, [data.span() for data in batch])
+            for data in batch:
+                _move_chunk(program, data, last)
+
+
+def slice_end(program: Program, first: int, stop: int, units: int) -> int:
+    """Return where a slice of *units* ends that begins at segment *first* and may run to *stop*.
+
+    A unit is a layer, or a block of the head. The embedding belongs to the first one after it, and
+    the selection to the last one before it: both are too small to stop at.
+    """
+    last = min(stop, max(first, 1) + units)
+    if last == stop - 1 and program.segments[last].kind is SegmentKind.SELECT:
+        return stop
+    return last
+
+
+def _stage(data: SequenceData) -> tuple[int, int]:
+    return data.struct.next_segment, data.struct.stop_segment
+
+
+def _batches(sequences: list[SequenceData], row_count_max: int) -> list[list[SequenceData]]:
+    """Cut a list so that no batch has more rows than a run may have."""
+    batches: list[list[SequenceData]] = []
+    room = 0
+    for data in sequences:
+        rows = data.in_flight_count
+        if rows > room:
+            batches.append([])
+            room = row_count_max
+        batches[-1].append(data)
+        room -= rows
+    return batches
+
+
+def begin_chunk(program: Program, data: SequenceData) -> None:
+    """Make the first of what is pending a chunk; there is none in progress."""
+    struct = data.struct
+    rows = min(struct.pending_count, struct.chunk_tokens)
+    struct.pending_count -= rows
+    struct.span.first_position = struct.computed_count
+    struct.span.row_count = rows
+    is_last = struct.pending_count == 0
+    struct.span.first_logits_row = 0 if struct.has_all_logits else rows - int(is_last)
+    struct.span.is_prefill = not struct.is_decoding
+    has_head = struct.span.first_logits_row < rows
+    struct.next_segment = 0
+    struct.stop_segment = len(program.segments) if has_head else program.first_head_index
+    struct.is_in_flight = True
+    struct.chunk_count += 1
+
+
+def _move_chunk(program: Program, data: SequenceData, last: int) -> None:
+    struct = data.struct
+    layers = min(last, program.first_head_index) - max(struct.next_segment, 1)
+    struct.layers_run += max(0, layers)
+    struct.next_segment = last
+    struct.progress = MOVED
+    if last < struct.stop_segment:
+        return
+    span = struct.span
+    link = bytes(struct.link)
+    for row in range(span.row_count):
+        digest = data.memory.digests[row * DIGEST_SIZE_BYTES : (row + 1) * DIGEST_SIZE_BYTES]
+        link = next_link(link, data.token_ids[span.first_position + row], digest)
+    struct.link[:] = link
+    struct.computed_count += span.row_count
+    struct.last_row = span.row_count - 1
+    struct.is_in_flight = False
+    scored = span.row_count - span.first_logits_row
+    if scored and not struct.pending_count:
+        struct.selected = data.selected.cast("i")[scored - 1]
+    struct.progress = ENDED

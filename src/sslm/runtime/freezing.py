@@ -1,0 +1,167 @@
+"""Sequences turned into snapshots, which other sequences adopt."""
+
+from array import array
+from collections.abc import Sequence
+
+from sslm.errors.runtime import ContextLengthError, SequenceNotFreshError, SnapshotMismatchError
+from sslm.program.plan import DIGEST_SIZE_BYTES
+from sslm.program.sequence_data import NOT_SCORED
+from sslm.program.states import PAGE_TOKENS
+from sslm.runtime.kv_pool import page_count_for
+from sslm.runtime.page_rows import pack_rows, unpack_rows
+from sslm.runtime.sequence_state import SequenceState
+from sslm.runtime.snapshot import (
+    NO_ADAPTER,
+    Counters,
+    InFlight,
+    Snapshot,
+    first_unsealed,
+    state_stops,
+)
+
+
+def freeze(state: SequenceState) -> Snapshot:
+    """Return what a sequence is now; it goes on as if nothing had happened."""
+    struct, position = state.data.struct, state.position
+    in_flight = _in_flight(state)
+    begun = position + (len(in_flight.token_ids) if in_flight else 0)
+    # A chunk that has not run is none yet: its tokens are still pending.
+    is_unrun = struct.is_in_flight and in_flight is None
+    stops, first = state_stops(state.layout, position, in_flight), first_unsealed(position)
+    has_last = position and in_flight is None
+    return Snapshot(
+        model_id=state.model_id,
+        arithmetic_version=state.program.arithmetic_version,
+        adapter=NO_ADAPTER,
+        token_ids=array("i", state.data.token_ids[:position]),
+        pending=array("i", state.data.token_ids[begun : state.token_count]),
+        selected=state.selected,
+        in_flight=in_flight,
+        last_residual=_residual_rows(state, struct.last_row, 1) if has_last else b"",
+        link=bytes(struct.link),
+        counters=Counters(
+            saturations=bytes(state.memory.saturations),
+            layers_run=struct.layers_run,
+            chunk_count=struct.chunk_count - int(is_unrun),
+            forced_tokens=state.forced_tokens,
+        ),
+        fixed=bytes(state.memory.fixed),
+        tail=pack_rows(state.layout, state.memory.pool, state.hold.pages, first, stops),
+        hold=state.hold.share(first // PAGE_TOKENS),
+    )
+
+
+def _in_flight(state: SequenceState) -> InFlight | None:
+    struct = state.data.struct
+    if not struct.is_in_flight or struct.next_segment == 0:
+        return None
+    span = state.data.span()
+    rows = span.row_count
+    is_past_layers = struct.next_segment >= state.program.first_head_index
+    return InFlight(
+        token_ids=array("i", span.token_ids),
+        next_segment=min(struct.next_segment, state.program.first_head_index),
+        first_logits_row=span.first_logits_row,
+        is_prefill=span.is_prefill,
+        residual=_residual_rows(state, 0, rows),
+        # Before the last layer they are those of an earlier chunk.
+        digests=bytes(state.memory.digests[: rows * DIGEST_SIZE_BYTES * int(is_past_layers)]),
+    )
+
+
+def _residual_rows(state: SequenceState, first: int, count: int) -> bytes:
+    size = 4 * state.program.residual.width
+    return bytes(state.memory.residual[first * size : (first + count) * size])
+
+
+def adopt(state: SequenceState, snapshot: Snapshot) -> None:
+    """Become what a snapshot froze; its pages are shared, and only its tail is copied.
+
+    Raises:
+        SequenceNotFreshError: If there are tokens already.
+        SnapshotMismatchError: If it is of another model or pool.
+        ContextLengthError: If its tokens are more than the context.
+        ObjectClosedError: If it was released.
+        KvPoolExhaustedError: If the pool has too few pages for the rest; nothing has changed.
+    """
+    _require_fit(state, snapshot)
+    page_count = max(page_count_for(snapshot.token_count), state.options.reserved_page_count)
+    state.hold.put_first(snapshot.hold, page_count)
+    state.list_pages()
+    _become(state, snapshot)
+
+
+def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memoryview]) -> None:
+    """Become what a snapshot says whose full pages are given as bytes.
+
+    Args:
+        state: Of a fresh sequence.
+        snapshot: Without pages.
+        pages: The full pages of its computed positions, each of the pool's size.
+
+    Raises:
+        SequenceNotFreshError, SnapshotMismatchError, ContextLengthError, KvPoolExhaustedError: As
+            :func:`adopt` does; nothing has changed.
+    """
+    _require_fit(state, snapshot)
+    state.require_room(snapshot.token_count)
+    size = state.layout.page_size_bytes
+    for index, content in zip(state.hold.pages, pages, strict=False):
+        state.memory.pool[size * index : size * (index + 1)] = content
+    _become(state, snapshot)
+
+
+def _become(state: SequenceState, snapshot: Snapshot) -> None:
+    """Take everything from a snapshot but its full pages."""
+    position = len(snapshot.token_ids)
+    if snapshot.tail:
+        stops, first = snapshot.stops(state.layout), first_unsealed(position)
+        unpack_rows(state.layout, state.memory.pool, state.hold.pages, first, stops, snapshot.tail)
+    memory, counters = state.memory, snapshot.counters
+    memory.saturations[:] = counters.saturations
+    memory.fixed[:] = snapshot.fixed
+    memory.residual[: len(snapshot.last_residual)] = snapshot.last_residual
+    state.forced_tokens = counters.forced_tokens
+    _write_tokens(state, snapshot)
+    struct = state.data.struct
+    struct.layers_run, struct.chunk_count = counters.layers_run, counters.chunk_count
+    struct.link[:] = snapshot.link
+    struct.last_row = 0
+    struct.computed_count, struct.pending_count = position, len(snapshot.pending)
+    struct.selected = NOT_SCORED if snapshot.selected is None else snapshot.selected
+    if snapshot.in_flight is not None:
+        _resume(state, snapshot.in_flight)
+
+
+def _write_tokens(state: SequenceState, snapshot: Snapshot) -> None:
+    in_flight = snapshot.in_flight.token_ids if snapshot.in_flight else array("i")
+    ids = snapshot.token_ids + in_flight + snapshot.pending
+    state.data.token_ids[: len(ids)] = ids
+
+
+def _require_fit(state: SequenceState, snapshot: Snapshot) -> None:
+    if state.token_count:
+        raise SequenceNotFreshError(state.token_count)
+    if snapshot.model_id != state.model_id:
+        found, expected = snapshot.model_id.hex(), state.model_id.hex()
+        raise SnapshotMismatchError("the model", found, expected)
+    if snapshot.hold.pool is not state.hold.pool:
+        raise SnapshotMismatchError("the KV pool", "another one", "the sequence's own")
+    if snapshot.token_count > state.options.context_tokens:
+        raise ContextLengthError(snapshot.token_count, state.options.context_tokens)
+
+
+def _resume(state: SequenceState, in_flight: InFlight) -> None:
+    state.memory.residual[: len(in_flight.residual)] = in_flight.residual
+    state.memory.digests[: len(in_flight.digests)] = in_flight.digests
+    struct, rows = state.data.struct, len(in_flight.token_ids)
+    struct.span.token_ids = state.data.token_address(state.position)
+    struct.span.first_position = state.position
+    struct.span.row_count = rows
+    struct.span.first_logits_row = in_flight.first_logits_row
+    struct.span.is_prefill = in_flight.is_prefill
+    struct.next_segment = in_flight.next_segment
+    has_head = in_flight.first_logits_row < rows
+    head = state.program.first_head_index
+    struct.stop_segment = len(state.program.segments) if has_head else head
+    struct.is_in_flight = True

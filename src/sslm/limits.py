@@ -251,3 +251,10 @@ SAVE_COUNTER_MAX: Final = 1 << 62
 
 CODE_MAX: Final = 32639
 """Largest code of block floating point: both bytes of one, rounded apart, are then signed bytes."""
+
+CHECKPOINT_COUNT_MAX: Final = 64
+"""Checkpoints of one session: three for each of twenty turns. Each prompt is compared with all."""
+
+CHECKPOINT_MARK_COUNT_MAX: Final = 6
+"""Checkpoints that one request takes inside its prompt: their private copies are held beside it
+until it is committed. A turn of a chat has one or two."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sslm.errors.reading import *
     from sslm.errors.runtime import *
     from sslm.errors.saves import *
+    from sslm.errors.sessions import *
     from sslm.errors.status import *
     from sslm.errors.text import *
 
@@ -43,6 +44,7 @@ MODULES: Final = (
     "program",
     "reading",
     "saves",
+    "sessions",
     "text",
 )
 """Where classes are looked for, in this order; most programs name only those of the first few."""

@@ -1,0 +1,285 @@
+"""One conversation in token ids: what is committed of it, and who may change that."""
+
+import weakref
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence as TokenIds
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Generic, NoReturn, Self, TypeVar
+
+from sslm.errors.runtime import (
+    ContextLengthError,
+    EmptyPromptError,
+    NotCopyableError,
+    ObjectClosedError,
+    SequenceInUseError,
+)
+from sslm.errors.sessions import AnswerUnfinishedError, SessionNotAcceptingError
+from sslm.program.program import Program
+from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.checkpoints import CheckpointBudget, Checkpoints
+from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.session_request import Advance, TokenRequest
+from sslm.runtime.snapshot import Snapshot
+from sslm.runtime.token_ids import checked_token_ids
+from sslm.runtime.turns import Turns
+
+NoteT = TypeVar("NoteT")
+
+_INTERRUPTED_RESET = "a reset did not come to its end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed(Generic[NoteT]):
+    """What a conversation has come to; replaced as a whole, by one assignment.
+
+    Args:
+        token_ids: Prompt and answer of the last request that was committed.
+        digest: Of that answer, 32 bytes, or none.
+        checkpoints: What the next request may begin with.
+        note: What the session's owner keeps beside it.
+    """
+
+    token_ids: tuple[int, ...] = ()
+    digest: bytes = b""
+    checkpoints: Checkpoints
+    note: NoteT
+
+
+class TokenSession(Generic[NoteT]):
+    """The owner of one conversation: requests either become part of it, or leave no trace.
+
+    Between requests there are only frozen checkpoints. A request computes on a sequence of its own,
+    which begins with a checkpoint, so that rolling back is letting go of it, which cannot fail; and
+    a commit is one assignment, which nothing can interrupt.
+
+    One thread at a time. Only :meth:`close` may come at any time.
+
+    Args:
+        program: What computes it.
+        pool: Where pages come from, and nobody else's: those of the whole context, and as many as
+            fit the budget of checkpoints. Then no request is ever refused for lack of pages.
+        model_id: 32 bytes.
+        advance: Runs a slice of a sequence.
+        context_tokens: Most tokens of a prompt and its answer.
+        budget: Of the checkpoints.
+        note: What the owner keeps beside the conversation, committed and rolled back with it.
+
+    Attributes:
+        committed: What was committed; to be read at any time.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        pool: KvPool,
+        model_id: bytes,
+        *,
+        advance: Advance,
+        context_tokens: int,
+        budget: CheckpointBudget,
+        note: NoteT,
+    ) -> None:
+        self.program = program
+        self.pool = pool
+        self.model_id = model_id
+        self.advance = advance
+        self.context_tokens = context_tokens
+        self.committed = Committed(checkpoints=Checkpoints(budget=budget), note=note)
+        self._turns = Turns()
+        self._request: weakref.ref[TokenRequest[NoteT]] | None = None
+        self._refusal: str | None = None
+        self._is_closed = False
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether requests are taken; if not, a reset is needed first."""
+        return self._refusal is None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the session was closed."""
+        return self._is_closed
+
+    def begin(
+        self,
+        prompt_ids: Iterable[object],
+        *,
+        answer_tokens: int,
+        marks: TokenIds[int] = (),
+        cancellation: Cancellation | None = None,
+        require_time: Callable[[], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+        clock_ns: Callable[[], int] | None = None,
+    ) -> TokenRequest[NoteT]:
+        """Begin a request, which computes nothing before its first token is asked for.
+
+        Args:
+            prompt_ids: The whole prompt, at least one id; what a checkpoint holds of its beginning
+                is not computed again.
+            answer_tokens: Most tokens of the answer, at least 1.
+            marks: Positions inside the prompt after which checkpoints are taken, ascending; of
+                those not computed yet, the last ``limits.CHECKPOINT_MARK_COUNT_MAX``.
+            cancellation: Polled while anything is computed.
+            require_time: Called before each slice; raises to end the request.
+            on_progress: Called with how many tokens of the prompt are taken in, and how many there
+                are.
+            clock_ns: Read for the receipt. Without it no clock is read.
+
+        Raises:
+            SessionNotAcceptingError: If the session has to be reset first.
+            AnswerUnfinishedError: If another request is neither committed nor closed.
+            EmptyPromptError: If there is no prompt.
+            TokenIdTypeError, TokenIdRangeError: If one is no id.
+            ContextLengthError: If prompt and answer do not fit.
+        """
+        with self._used():
+            self._require_accepting()
+            self._require_rest()
+            # An interrupt may have kept it from giving everything back.
+            self._close_request()
+            ids = checked_token_ids(prompt_ids, self.program.vocab_size)
+            if not ids:
+                raise EmptyPromptError
+            # The last token of an answer is chosen and not computed.
+            needed = len(ids) + answer_tokens - 1
+            if needed > self.context_tokens:
+                raise ContextLengthError(needed, self.context_tokens)
+            request = TokenRequest(
+                self,
+                array("i", ids),
+                position_count=needed,
+                marks=marks,
+                cancellation=cancellation,
+                require_time=require_time,
+                on_progress=on_progress,
+                clock_ns=clock_ns,
+            )
+            self._request = weakref.ref(request)
+            return request
+
+    def keep(self, snapshot: Snapshot) -> bool:
+        """Add a checkpoint, which is the session's from now on; return whether there was room.
+
+        Args:
+            snapshot: At rest, of this model and pool.
+
+        Raises:
+            AnswerUnfinishedError: If a request is neither committed nor closed.
+            SequenceBusyError: If it is not at rest; it stays the caller's.
+        """
+        with self._used():
+            self._require_rest()
+            before = self.committed
+            after = before.checkpoints.adding_what_fits([snapshot])
+            self.committed = replace(before, checkpoints=after)
+            after.release_others([*before.checkpoints.saved, snapshot])
+            return after.holds(snapshot)
+
+    def keep_note(self, note: NoteT) -> None:
+        """Replace what the owner keeps beside the conversation; checkpoints stay as they are.
+
+        Raises:
+            AnswerUnfinishedError: If a request is neither committed nor closed.
+        """
+        with self._used():
+            self._require_rest()
+            self.committed = replace(self.committed, note=note)
+
+    def reset(self, note: NoteT) -> None:
+        """Forget the conversation, from any state; a request that is open is rolled back.
+
+        If this fails, what was committed can still be read, and no request is taken before a reset
+        has succeeded.
+        """
+        with self._used():
+            self._refusal = _INTERRUPTED_RESET
+            self._close_request()
+            before = self.committed.checkpoints
+            none = replace(before, saved=())
+            none.release_others(before.saved)
+            self.committed = Committed(checkpoints=none, note=note)
+            self._refusal = None
+
+    def close(self) -> None:
+        """Give everything back; any thread may call this, and again.
+
+        What another thread computes ends with SequenceReleasedError or ObjectClosedError.
+        """
+        self._is_closed = True
+        self._free()
+
+    # What requests tell their session.
+
+    def replace_committed(
+        self, request: "TokenRequest[NoteT]", committed: Committed[NoteT]
+    ) -> None:
+        """Make what a request has come to part of the conversation.
+
+        Raises:
+            ObjectClosedError: If the session or the request is closed.
+        """
+        with self._used():
+            if not request.is_open:
+                raise ObjectClosedError("request")
+            before, self.committed = self.committed, committed
+            committed.checkpoints.release_others(before.checkpoints.saved)
+
+    def doubt(self, reason: str) -> None:
+        """Take no more requests until a reset."""
+        self._refusal = reason
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        turn = self._turns.turn_at_once()
+        if self._is_closed:
+            if turn is not None:
+                turn.leave()
+            raise ObjectClosedError("session")
+        if turn is None:
+            raise SequenceInUseError("session")
+        try:
+            yield
+        finally:
+            turn.leave()
+            if self._is_closed:
+                self._free()
+
+    def _free(self) -> None:
+        # Whoever has the turn looks at the flag after leaving it, so that one of the two frees.
+        turn = self._turns.turn_at_once()
+        if turn is not None:
+            self._close_request()
+            for snapshot in self.committed.checkpoints.saved:
+                snapshot.release()
+            turn.leave()
+
+    def _require_accepting(self) -> None:
+        if self._refusal is not None:
+            raise SessionNotAcceptingError(self._refusal)
+
+    def _require_rest(self) -> None:
+        request = self._request() if self._request else None
+        if request is not None and request.is_open:
+            raise AnswerUnfinishedError
+
+    def _close_request(self) -> None:
+        request = self._request() if self._request else None
+        if request is not None:
+            request.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("session", "save it and restore that")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,268 @@
+"""One request to a session: computed beside the conversation, then part of it or gone."""
+
+from array import array
+from collections.abc import Callable
+from collections.abc import Sequence as TokenIds
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
+
+from sslm import limits
+from sslm.errors.base import ResourceError, SslmError
+from sslm.errors.runtime import NotCopyableError, ObjectClosedError
+from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
+
+if TYPE_CHECKING:
+    from sslm.runtime.session import TokenSession
+
+NoteT = TypeVar("NoteT")
+
+Advance = Callable[[Sequence, Cancellation | None], object]
+"""Runs a slice of a sequence that has tokens pending, and polls a flag meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Where the time of a request went, in nanoseconds of the clock that it was given.
+
+    Args:
+        cached_ns: Finding the saved beginning and taking it over.
+        prefill_ns: From there to the choice of the first token, checkpoints included.
+        decode_ns: From there to the choice of the last token, pauses of whoever asks included.
+        total_ns: From the first to the last look at the clock.
+    """
+
+    cached_ns: int
+    prefill_ns: int
+    decode_ns: int
+    total_ns: int
+
+
+class TokenRequest(Generic[NoteT]):
+    """An answer in the making; made by :meth:`sslm.runtime.session.TokenSession.begin`.
+
+    Whatever ends it before :meth:`commit` has succeeded leaves the session as it was, to the byte,
+    and the same request made again comes to the same bits. Dropping it rolls back, too.
+
+    Attributes:
+        token_ids: The answer so far.
+        cached_count: Tokens of the prompt that a checkpoint held.
+        position: Tokens that are computed, those included.
+    """
+
+    def __init__(
+        self,
+        session: "TokenSession[NoteT]",
+        prompt_ids: "array[int]",
+        *,
+        position_count: int,
+        marks: TokenIds[int],
+        cancellation: Cancellation | None,
+        require_time: Callable[[], None] | None,
+        on_progress: Callable[[int, int], None] | None,
+        clock_ns: Callable[[], int] | None,
+    ) -> None:
+        self._session = session
+        self._prompt_ids = prompt_ids
+        self._position_count = position_count
+        self._marks = [mark for mark in marks if 0 < mark < len(prompt_ids)]
+        self._cancellation = cancellation
+        self._require_time = require_time
+        self._on_progress = on_progress
+        self._clock_ns = clock_ns
+        self._times_ns: list[int] = []
+        self._base: Snapshot | None = None
+        self._sequence: Sequence | None = None
+        self._captured: list[Snapshot] = []
+        self._is_closed = False
+        self.token_ids: list[int] = []
+        self.cached_count = 0
+        self.position = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is neither committed nor rolled back."""
+        return not self._is_closed
+
+    @property
+    def computed_count(self) -> int:
+        """Tokens of prompt and answer that this request computed."""
+        return self.position - self.cached_count
+
+    def next_token(self) -> int:
+        """Return the next token of the answer, or the first one once the prompt is taken in.
+
+        Raises:
+            ObjectClosedError: If the request, its session or the model is closed.
+            SequenceBusyError: If as many tokens were chosen as were asked for.
+            BaseException: Whatever the callbacks or a run raise. The request is then rolled back.
+        """
+        self._require_open()
+        try:
+            sequence = self._sequence
+            if sequence is None:
+                sequence = self._prefilled()
+            else:
+                sequence.decode()
+                self._compute(sequence)
+            token_id = sequence.selected
+            if token_id is None:
+                raise AssertionError("the last row of what was pushed is scored")
+            self._look_at_clock()
+            self.token_ids.append(token_id)
+            return token_id
+        except BaseException:
+            self.close()
+            raise
+
+    def digest(self) -> bytes:
+        """Return the digest of the answer so far, 32 bytes.
+
+        Raises:
+            ObjectClosedError: If the request is closed.
+        """
+        self._require_open()
+        if self._sequence is None:
+            raise ObjectClosedError("request")
+        return self._sequence.answer_digest(self.token_ids)
+
+    def commit(self, note: NoteT) -> None:
+        """Make prompt and answer so far part of the conversation, and end the request.
+
+        Args:
+            note: What the session's owner keeps beside it from now on.
+
+        Raises:
+            ObjectClosedError: If the request is closed, or nothing was chosen yet.
+        """
+        captured: list[Snapshot] = []
+        session = self._session
+        try:
+            digest = self.digest()
+            if self._sequence is not None:
+                self._capture(self._sequence)
+            captured = self._taken()
+            checkpoints = session.committed.checkpoints
+            if self._base is not None:
+                checkpoints = checkpoints.used(self._base)
+            after = replace(
+                session.committed,
+                token_ids=(*self._prompt_ids, *self.token_ids),
+                digest=digest,
+                checkpoints=checkpoints.adding_what_fits(captured),
+                note=note,
+            )
+            session.replace_committed(self, after)
+            self._look_at_clock()
+        finally:
+            session.committed.checkpoints.release_others(captured)
+            self.close()
+
+    def close(self) -> None:
+        """Roll back what was not committed; any thread may call this, and again."""
+        self._is_closed = True
+        if self._sequence is not None:
+            self._sequence.close()
+        for snapshot in self._taken():
+            snapshot.release()
+        self._base = None
+
+    def receipt(self) -> Receipt | None:
+        """Return where the time went, or None without a clock or before the first token."""
+        if len(self._times_ns) < 3:
+            return None
+        started, restored, first, *later = self._times_ns
+        chosen = later[: len(self.token_ids) - 1]
+        return Receipt(
+            cached_ns=restored - started,
+            prefill_ns=first - restored,
+            decode_ns=(chosen[-1] - first) if chosen else 0,
+            total_ns=self._times_ns[-1] - started,
+        )
+
+    def _prefilled(self) -> Sequence:
+        """Take in the prompt, as far as no checkpoint holds it."""
+        self._look_at_clock()
+        sequence = self._restored()
+        self._look_at_clock()
+        marks = [mark for mark in self._marks if mark > self.cached_count]
+        for stop in (*marks[-limits.CHECKPOINT_MARK_COUNT_MAX :], len(self._prompt_ids)):
+            if stop > sequence.position:
+                sequence.push(self._prompt_ids[sequence.position : stop])
+                self._compute(sequence)
+                self._capture(sequence)
+        return sequence
+
+    def _restored(self) -> Sequence:
+        """Make the sequence, and let it begin with the longest checkpoint that fits."""
+        session = self._session
+        checkpoints = session.committed.checkpoints
+        base = checkpoints.longest_prefix(session.model_id, NO_ADAPTER, self._prompt_ids)
+        options = SequenceOptions(context_tokens=self._position_count)
+        sequence = Sequence(session.program, session.pool, session.model_id, options)
+        self._sequence = sequence
+        if base is not None:
+            try:
+                sequence.adopt(base)
+            except ResourceError:
+                raise
+            except SslmError as error:
+                # What was saved is not what it was, so what else may have changed?
+                session.doubt(f"a checkpoint could not be restored ({error})")
+                raise
+            self._base = base
+            self.cached_count = self.position = sequence.position
+        return sequence
+
+    def _compute(self, sequence: Sequence) -> None:
+        while sequence.pending_count:
+            if self._require_time is not None:
+                self._require_time()
+            self._session.advance(sequence, self._cancellation)
+            self.position = sequence.position
+            if self._on_progress is not None and not self.token_ids:
+                self._on_progress(sequence.position, len(self._prompt_ids))
+
+    def _capture(self, sequence: Sequence) -> None:
+        """Freeze the sequence, which is at rest; what has no room would only be thrown away."""
+        budget = self._session.committed.checkpoints.budget
+        if budget.count and budget.size_bytes:
+            # Answers do not depend on checkpoints: without memory for one, the request goes on.
+            with suppress(MemoryError):
+                self._captured.append(sequence.snapshot())
+        # Another thread may have closed the request just before.
+        self._require_open()
+
+    def _taken(self) -> list[Snapshot]:
+        """Take what was captured; each snapshot comes to one of two threads that ask for it."""
+        taken: list[Snapshot] = []
+        with suppress(IndexError):
+            while True:
+                taken.append(self._captured.pop(0))
+        return taken
+
+    def _look_at_clock(self) -> None:
+        if self._clock_ns is not None:
+            self._times_ns.append(self._clock_ns())
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ObjectClosedError("request")
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("request", "make it again")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,4 +1,4 @@
-"""Sequences of the small models that tests run from end to end, on the reference."""
+"""Sequences of the small models that tests run from end to end."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,20 +10,22 @@ from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import advance, finished
-from tests.tiny_models import ALL_UNITS, MODEL_ID, tiny_llama
-from tests.toy_programs import moving_average_model
+from tests.tiny_models import ALL_UNITS, MODEL_ID, TinyModel, tiny_llama
+from tests.toy_programs import ToyModel, moving_average_model
 
 LONGEST = 200
 PROMPT = [index * 7 % 37 for index in range(75)]
 MODELS = ("odd llama", "recurrent")
 
 
+def small_model(name: str, folder: Path) -> TinyModel | ToyModel:
+    """Make one of the models; files that it is made from go into *folder*."""
+    return moving_average_model() if name == "recurrent" else tiny_llama(folder)
+
+
 def reference_plan(name: str, folder: Path) -> ReferencePlan:
-    """Compile one of the models; files that it is made from go into *folder*."""
-    if name == "recurrent":
-        toy = moving_average_model()
-        return ReferencePlan(toy.program, toy.tensors)
-    model = tiny_llama(folder)
+    """Compile one of the models for the reference."""
+    model = small_model(name, folder)
     return ReferencePlan(model.program, model.tensors)
 
 

@@ -138,6 +138,15 @@ class PoolInUseError(StateError):
     held_pages: int
 
 
+class ModelHeldError(StateError):
+    """A model was to be closed while sequences or prefixes of it live; nothing was closed."""
+
+    status = Status.MODEL_HELD
+    message = "{sequences} sequences and {prefixes} prefixes of the model live; release them first"
+    sequences: int
+    prefixes: int
+
+
 class SnapshotMismatchError(ArgumentError):
     """A sequence was to continue from another model's state, or from pages of another pool."""
 
@@ -159,6 +168,16 @@ class MisalignedMemoryError(ArgumentError):
     what: str
     address: int
     alignment_bytes: int
+
+
+class MemoryTooSmallError(ArgumentError):
+    """Memory of the caller's is smaller than what it is for; it was not touched."""
+
+    status = Status.MEMORY_TOO_SMALL
+    message = "the memory for {what} has {found_bytes} bytes, at least {needed_bytes} are needed"
+    what: str
+    found_bytes: int
+    needed_bytes: int
 
 
 class ForkedProcessError(StateError):

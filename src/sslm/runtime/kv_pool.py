@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 from sslm.errors.runtime import (
     KvPoolExhaustedError,
+    MemoryTooSmallError,
     MisalignedMemoryError,
     ObjectClosedError,
     OptionRangeError,
@@ -39,11 +40,12 @@ class KvPool:
     Args:
         layout: What a page holds.
         page_count: At least 1.
-        memory: Writable bytes of ``kv_pool_size_bytes`` that begin at a multiple of 64, or None to
-            map fresh ones.
+        memory: Writable bytes in one piece that begin at a multiple of 64, of which the first
+            ``kv_pool_size_bytes`` are used, or None to map fresh ones.
 
     Raises:
-        OptionRangeError: If the count or the memory's size is wrong.
+        OptionRangeError: If the count is wrong, or the memory read-only or not in one piece.
+        MemoryTooSmallError: If the memory is too small.
         MisalignedMemoryError: If the memory begins elsewhere.
         MemoryRefusedError: If the system has no memory for it.
     """
@@ -54,12 +56,14 @@ class KvPool:
         size_bytes = kv_pool_size_bytes(layout, page_count)
         if page_count < 1:
             raise OptionRangeError("page_count", str(page_count), int_range(1))
-        if memory is not None:
-            _check_memory(memory, size_bytes)
         self.layout = layout
         self.page_count = page_count
         # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
-        self.memory = mapped_memory(size_bytes, "sequence states") if memory is None else memory
+        self.memory = (
+            mapped_memory(size_bytes, "sequence states")
+            if memory is None
+            else _usable_part(memory, size_bytes)
+        )
         self._turns = Turns()
         self._holds: WeakSet[PageHold] = WeakSet()
         self._references = [0] * page_count
@@ -241,11 +245,13 @@ class PageHold:
             self.pool._drop(dropped)
 
 
-def _check_memory(memory: memoryview, size_bytes: int) -> None:
-    if memory.nbytes != size_bytes or memory.readonly or not memory.c_contiguous:
-        kind = "read-only" if memory.readonly else "writable"
-        found = f"{memory.nbytes} {kind} bytes"
-        raise OptionRangeError("memory", found, f"{size_bytes} writable bytes in one piece")
+def _usable_part(memory: memoryview, size_bytes: int) -> memoryview:
+    if memory.readonly or not memory.c_contiguous:
+        found = "read-only" if memory.readonly else "in pieces"
+        raise OptionRangeError("memory", found, "writable bytes in one piece")
+    if memory.nbytes < size_bytes:
+        raise MemoryTooSmallError("a KV pool", memory.nbytes, size_bytes)
     address = address_of(memory) if size_bytes else 0
     if address % STATE_ALIGNMENT_BYTES:
         raise MisalignedMemoryError("a KV pool", address, STATE_ALIGNMENT_BYTES)
+    return memory.cast("B")[:size_bytes]

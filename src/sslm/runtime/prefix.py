@@ -56,6 +56,11 @@ class Prefix:
         """Whether it can be adopted, and takes in nothing more."""
         return self._snapshot is not None
 
+    @property
+    def is_released(self) -> bool:
+        """Whether it was given up."""
+        return self._is_released
+
     def prefill(self, token_ids: Iterable[object]) -> int:
         """Queue tokens as :meth:`sslm.runtime.sequence.Sequence.prefill` does.
 

@@ -12,6 +12,7 @@ import pytest
 
 from sslm.errors.runtime import (
     KvPoolExhaustedError,
+    MemoryTooSmallError,
     MisalignedMemoryError,
     ObjectClosedError,
     OptionRangeError,
@@ -199,7 +200,12 @@ def test_memory_is_mapped_or_the_callers() -> None:
     assert size == 384
     assert KvPool(LAYOUT, 2).memory.nbytes >= size
     memory = aligned(size)
-    assert KvPool(LAYOUT, 2, memory).memory is memory
+    pool = KvPool(LAYOUT, 2, memory)
+    pool.memory[383] = 7
+    assert (memory[383], address_of(pool.memory)) == (7, address_of(memory))
+    wider = aligned(448).cast("i")
+    pool = KvPool(LAYOUT, 2, wider)
+    assert (pool.memory.nbytes, address_of(pool.memory)) == (384, address_of(wider))
 
 
 @pytest.mark.parametrize(
@@ -207,8 +213,6 @@ def test_memory_is_mapped_or_the_callers() -> None:
     [
         (0, None),
         (-1, None),
-        (2, memoryview(bytearray(383))),
-        (2, memoryview(bytearray(385))),
         (2, memoryview(bytes(384))),
     ],
 )
@@ -220,11 +224,18 @@ def test_wrong_counts_and_memory_are_refused(page_count: int, memory: memoryview
 def test_a_program_without_paged_states_has_pages_of_no_bytes() -> None:
     memory = memoryview(bytearray())
     pool = KvPool(STATELESS, 1, memory)
-    assert pool.memory is memory
+    assert pool.memory.nbytes == 0
     hold = pool.hold()
     hold.take(1)
     assert hold.pages == [0]
     assert KvPool(STATELESS, 1).memory.nbytes > 0
+
+
+@pytest.mark.parametrize("size", [0, 383])
+def test_memory_that_is_too_small_is_refused(size: int) -> None:
+    with pytest.raises(MemoryTooSmallError) as caught:
+        KvPool(LAYOUT, 2, aligned(size))
+    assert (caught.value.found_bytes, caught.value.needed_bytes) == (size, 384)
 
 
 def test_memory_that_kernels_cannot_use_is_refused() -> None:

@@ -1,0 +1,190 @@
+"""The table of calls and refusals that tests cover, made from the tests.
+
+    python -m tools.seed_table [--check]
+
+A test says what it covers by a mark, whose arguments are plain words:
+
+    @pytest.mark.seed_call("sslm_prefill", refusal="SSLM_TOKEN_ID_OUT_OF_RANGE", here="…")
+
+*here* is what does it in this package, and *case* what is particular about it, if anything. Writes
+``docs/seed-calls.md``; with ``--check`` it only tells whether that is up to date, by its exit code.
+"""
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools.seed_calls import CALLS, CAUSES, LATER
+
+ROOT: Final = Path(__file__).parents[1]
+TABLE: Final = ROOT / "docs" / "seed-calls.md"
+MARK: Final = "pytest.mark.seed_call"
+ALL_CALLS: Final = {name: causes for calls in CALLS.values() for name, causes in calls.items()}
+
+INTRODUCTION: Final = """\
+# Calls and refusals
+
+`python -m tools.seed_table` writes this page from the marks of the tests; what no test shows is not
+here.
+
+The measure is the CPU interface `sslm_*` of SuperSLM: {call_count} calls and {cause_count} causes
+of refusal, of which {covered_calls} and {covered_causes} are covered. Each refusal is a class of its
+own here, with a number of its own (`sslm.errors`). A test of one shows that everything that can be
+seen of the sequences and of their pool is afterwards what it was (a save, all counters, the pages),
+and that the next answer is what a lone sequence on the reference backend answers. Tests run on the
+reference and on the native backend, with a small llama and with a recurrent model, unless a thing
+exists only once. Null handles are left to the C ABI: only there can a caller give one.
+"""
+
+
+class MarkError(Exception):
+    """A mark says what the table cannot show."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """What one test covers.
+
+    Args:
+        call: The call.
+        refusal: Why it refuses, or empty if it does what it is for.
+        case: What is particular, or empty.
+        here: What does it in this package.
+        test: Path of the test, and its name.
+    """
+
+    call: str
+    refusal: str
+    case: str
+    here: str
+    test: str
+
+
+def read_marks(folder: Path) -> list[Mark]:
+    """Return the marks of all tests below a folder, in the order of their files and lines.
+
+    Raises:
+        MarkError: If one names what is unknown, or has other arguments.
+    """
+    marks = []
+    for path in sorted(folder.rglob("test_*.py")):
+        source = path.read_text(encoding="utf-8")
+        if MARK not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef):
+                test = f"{path.relative_to(folder.parent).as_posix()}::{node.name}"
+                marks += [_mark(call, test) for call in _marks_of(node)]
+    return marks
+
+
+def _marks_of(function: ast.FunctionDef) -> Iterator[ast.Call]:
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == MARK:
+            yield decorator
+
+
+def _mark(call: ast.Call, test: str) -> Mark:
+    try:
+        names = [ast.literal_eval(argument) for argument in call.args]
+        words = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+        mark = Mark(**({"refusal": "", "case": "", "call": names[0], "test": test} | words))
+    except (ValueError, TypeError, IndexError) as error:
+        raise MarkError(f"{test}: {ast.unparse(call)}: {error}") from error
+    if len(names) != 1 or mark.call not in ALL_CALLS:
+        raise MarkError(f"{test}: {names} is no call")
+    if mark.refusal and mark.refusal not in ALL_CALLS[mark.call]:
+        raise MarkError(f"{test}: {mark.call} does not refuse with {mark.refusal}")
+    return mark
+
+
+def reason_for_later(call: str, refusal: str = "") -> str | None:
+    """Return why a call, or one of its refusals, is not covered yet, or None if it is due."""
+    names = (call, refusal, f"{call} {refusal}")
+    return next((LATER[name] for name in names if name in LATER), None)
+
+
+def missing(marks: list[Mark]) -> list[str]:
+    """Return what is due and has no test, and what is said to come later and has one."""
+    tested = {(mark.call, mark.refusal) for mark in marks}
+    wrong = []
+    for call, causes in ALL_CALLS.items():
+        for refusal in ("", *causes):
+            name = f"{call} {refusal}".strip()
+            is_tested, is_later = (call, refusal) in tested, reason_for_later(call, refusal)
+            if not is_tested and not is_later:
+                wrong.append(f"{name} has no test")
+            if is_tested and is_later:
+                wrong.append(f"{name} has a test and is listed as coming later")
+    return wrong
+
+
+def render(marks: list[Mark]) -> str:
+    """Return the page."""
+    covered = [cause for cause in CAUSES if any(mark.refusal == cause for mark in marks)]
+    parts = [
+        INTRODUCTION.format(
+            call_count=len(ALL_CALLS),
+            cause_count=len(CAUSES),
+            covered_calls=len({mark.call for mark in marks}),
+            covered_causes=len(covered),
+        )
+    ]
+    for subject, calls in CALLS.items():
+        rows = [row for call, causes in calls.items() for row in _call_rows(call, causes, marks)]
+        parts.append(f"\n## {subject}\n\n| call or refusal | here | test |\n|---|---|---|\n")
+        parts += [f"| {' | '.join(row)} |\n" for row in rows]
+    parts.append("\n## Causes of refusal\n\n| cause | here |\n|---|---|\n")
+    parts += [f"| `{cause}` | {_classes(cause, marks)} |\n" for cause in CAUSES]
+    return "".join(parts)
+
+
+def _call_rows(
+    call: str, causes: tuple[str, ...], marks: list[Mark]
+) -> Iterator[tuple[str, str, str]]:
+    for refusal in ("", *causes):
+        name = f"`{call}`: `{refusal}`" if refusal else f"`{call}`"
+        found = [mark for mark in marks if (mark.call, mark.refusal) == (call, refusal)]
+        for mark in found:
+            what = f"{name}, {mark.case}" if mark.case else name
+            path, _, test = mark.test.partition("::")
+            yield what, _code(mark.here), f"[{test}](../{path})"
+        reason = reason_for_later(call, refusal)
+        # One row says that a whole call comes later.
+        if not found and reason and not (refusal and call in LATER):
+            yield name, "not yet", reason
+
+
+def _code(here: str) -> str:
+    """Show names as code, and leave words that explain them."""
+    name, colon, rest = here.partition(": ")
+    return f"`{name}`{colon}{rest}"
+
+
+def _classes(cause: str, marks: list[Mark]) -> str:
+    found = dict.fromkeys(_code(mark.here) for mark in marks if mark.refusal == cause)
+    return ", ".join(found) or f"not yet: {LATER.get(cause, 'no test')}"
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if it differs")
+    arguments = parser.parse_args()
+    marks = read_marks(ROOT / "tests")
+    wrong = missing(marks)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    page = render(marks)
+    if arguments.check:
+        return int(bool(wrong) or TABLE.read_text(encoding="utf-8") != page)
+    TABLE.write_text(page, encoding="utf-8", newline="\n")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,29 +3,20 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
 from typing import Final
 
 from sslm import limits
 from sslm.artifact import Artifact
 from sslm.engine.options import checked_int
+from sslm.engine.proof_plans import ProofPlan, compute, neighbour_ids, proof_plans
 from sslm.engine.results import NANOSECONDS_PER_MS
-from sslm.engine.runner import ALL_UNITS, Runner, open_backend, run_greedy
+from sslm.engine.runner import Runner, open_backend
 from sslm.errors.runtime import ContextLengthError, EmptyPromptError
-from sslm.native_library import available_tiers
-from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import CHUNK_ROWS_MAX
-from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.tokenizer import Tokenizer
 
 DEFAULT_MAX_TOKENS: Final = 24
-REFERENCE_TOKENS: Final = 4
-"""Tokens of the way on the reference backend, which is slow: it is written to be obvious."""
-
-SHORT_CHUNK_TOKENS: Final = 7
-NEIGHBOUR_CHUNK_TOKENS: Final = 3
-HOOK_TASKS: Final = 3
 
 Progress = Callable[[int, int], None]
 """Told how many ways are done, and how many there are."""
@@ -90,29 +81,6 @@ class ProofReport:
         return all(way.first_difference is None for way in self.ways)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """How to compute the answer; the fields not explained in ``Way`` are those of a run.
-
-    Args:
-        parallel_for: What shares the work, or None.
-        max_tokens: Fewer than the others where it is slow, or None.
-        budget_units: Units of one slice: layers and blocks of the head.
-        chunk_tokens: Most rows of one prefill chunk.
-        has_neighbour: Whether another sequence is advanced in the same runs.
-    """
-
-    name: str
-    backend: str = "native"
-    tier: str = "auto"
-    threads: int = 1
-    parallel_for: ParallelFor | None = None
-    max_tokens: int | None = None
-    budget_units: int = ALL_UNITS
-    chunk_tokens: int = CHUNK_ROWS_MAX
-    has_neighbour: bool = False
-
-
 def prove(
     artifact: Artifact,
     tokenizer: Tokenizer,
@@ -124,9 +92,9 @@ def prove(
     """Continue a prompt greedily on every CPU tier of this machine, and in several ways.
 
     The ways: each tier, two threads, tasks that a host's function runs, one layer a call, prefill
-    in chunks of seven tokens, beside another sequence in the same runs, and the first tokens on the
-    reference backend. An end token does not end the answer here, so that every way computes the
-    same number of tokens.
+    in chunks of seven tokens, beside another sequence in the same runs, on top of a shared prefix,
+    saved and restored in the middle of tokens, and the first tokens on the reference backend. An
+    end token does not end the answer here, so that every way computes the same number of tokens.
 
     Args:
         artifact: The model.
@@ -149,7 +117,7 @@ def prove(
     limit = artifact.config.max_position_embeddings
     if len(prompt) + max_tokens > limit:
         raise ContextLengthError(len(prompt) + max_tokens, limit)
-    plans = _plans()
+    plans = proof_plans()
     first = _run(artifact, plans[0], prompt, max_tokens, None)
     ways = [first]
     on_progress(1, len(plans))
@@ -164,41 +132,13 @@ def prove(
     )
 
 
-def _plans() -> list[_Plan]:
-    tiers = available_tiers()
-    return [
-        _Plan(name="best tier"),
-        # The slowest tier shares its work, so that it takes no longer than the others.
-        *(
-            _Plan(name=f"tier {tier}", tier=tier, threads=2 if tier == "scalar" else 1)
-            for tier in reversed(tiers[:-1])
-        ),
-        _Plan(name="two threads", threads=2),
-        _Plan(name=f"{HOOK_TASKS} tasks of a host", parallel_for=_hook()),
-        _Plan(name="one layer a call", budget_units=1),
-        _Plan(name=f"prefill by {SHORT_CHUNK_TOKENS}", chunk_tokens=SHORT_CHUNK_TOKENS),
-        _Plan(name="beside a neighbour", has_neighbour=True),
-        _Plan(name="reference", backend="reference", max_tokens=REFERENCE_TOKENS),
-    ]
-
-
-def _hook() -> ParallelFor:
-    """Return a hook that runs tasks one after the other, the last one first."""
-
-    def run(task: Callable[[int], None], task_count: int) -> None:
-        for index in reversed(range(task_count)):
-            task(index)
-
-    return ParallelFor(run, max_tasks=HOOK_TASKS, scope="all")
-
-
 def _run(
-    artifact: Artifact, plan: _Plan, prompt: list[int], max_tokens: int, first: Way | None
+    artifact: Artifact, plan: ProofPlan, prompt: list[int], max_tokens: int, first: Way | None
 ) -> Way:
     """Compute the answer in one way and compare it with the first."""
     count = min(max_tokens, plan.max_tokens or max_tokens)
-    neighbour_ids = _neighbour_ids(prompt, count) if plan.has_neighbour else []
-    context_tokens = max(len(prompt) + count - 1, len(neighbour_ids))
+    neighbour = neighbour_ids(prompt, count) if plan.has_neighbour else []
+    context_tokens = max(len(prompt) + count - 1, len(neighbour))
     runner = Runner(
         artifact,
         open_backend(
@@ -209,7 +149,7 @@ def _run(
     )
     try:
         started_ns = time.perf_counter_ns()
-        token_ids, digests = _answer(runner, plan, prompt, count, neighbour_ids)
+        token_ids, digests = compute(runner, plan, prompt, count, neighbour)
         elapsed_ns = time.perf_counter_ns() - started_ns
     finally:
         runner.close()
@@ -223,48 +163,6 @@ def _run(
         ms=elapsed_ns // NANOSECONDS_PER_MS,
         first_difference=_first_difference(first, token_ids, digests) if first else None,
     )
-
-
-def _answer(
-    runner: Runner, plan: _Plan, prompt: list[int], count: int, neighbour_ids: list[int]
-) -> tuple[list[int], list[str]]:
-    """Return the answer's ids, with the digest after each of them."""
-    options = SequenceOptions(
-        context_tokens=len(prompt) + count - 1, chunk_tokens=plan.chunk_tokens
-    )
-    # With every position scored, the neighbour's chunks go through the same segments.
-    neighbour_options = SequenceOptions(
-        context_tokens=max(len(neighbour_ids), 1),
-        chunk_tokens=NEIGHBOUR_CHUNK_TOKENS,
-        has_all_logits=plan.has_neighbour,
-    )
-    answer: list[int] = []
-    digests: list[str] = []
-    with runner.sequence(options) as sequence, runner.sequence(neighbour_options) as neighbour:
-        neighbour.push(neighbour_ids)
-
-        def keep(chunk: object) -> None:
-            del chunk
-            if sequence.selected is not None:
-                answer.append(sequence.selected)
-                digests.append(sequence.answer_digest(answer).hex())
-
-        run_greedy(
-            runner,
-            sequence,
-            prompt,
-            max_tokens=count,
-            budget_units=plan.budget_units,
-            neighbours=(neighbour,),
-            on_chunk=keep,
-        )
-    return answer, digests
-
-
-def _neighbour_ids(prompt: list[int], count: int) -> list[int]:
-    """Return another prompt, long enough to be in every run."""
-    chunk_count = -(-len(prompt) // CHUNK_ROWS_MAX) + count
-    return list(islice(cycle(prompt[::-1]), NEIGHBOUR_CHUNK_TOKENS * chunk_count))
 
 
 def _first_difference(first: Way, token_ids: list[int], digests: list[str]) -> int | None:

@@ -205,6 +205,7 @@ def run_greedy(
     budget_units: int = ALL_UNITS,
     neighbours: tuple[Sequence, ...] = (),
     on_chunk: Callable[[Chunk], None] = lambda chunk: None,
+    after_slice: Callable[[], None] = lambda: None,
 ) -> list[int]:
     """Continue a prompt by exactly *max_tokens* ids, whatever they are; return them.
 
@@ -217,6 +218,7 @@ def run_greedy(
         budget_units: Units of one slice.
         neighbours: Sequences with tokens pending, advanced in the same runs until they are done.
         on_chunk: Called with each finished chunk of the sequence, whose results are still there.
+        after_slice: Called after each slice, wherever the sequence stands then.
     """
     answer: list[int] = []
     sequence.push(prompt)
@@ -225,6 +227,7 @@ def run_greedy(
         for one, chunk in runner.advance([sequence, *busy], budget_units=budget_units):
             if one is sequence:
                 on_chunk(chunk)
+        after_slice()
         if sequence.selected is not None:
             answer.append(sequence.selected)
             if len(answer) == max_tokens:

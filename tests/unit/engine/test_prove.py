@@ -7,7 +7,8 @@ import pytest
 from sslm.artifact import Artifact, read_artifact
 from sslm.engine import prove as prove_module
 from sslm.engine.model import Model
-from sslm.engine.prove import REFERENCE_TOKENS, ProofReport, prove
+from sslm.engine.proof_plans import REFERENCE_TOKENS
+from sslm.engine.prove import ProofReport, prove
 from sslm.engine.runner import Runner
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -47,13 +48,13 @@ def test_every_way_gives_one_digest() -> None:
         assert way.first_difference is None
 
 
-def test_the_ways_cover_tiers_threads_slices_chunks_and_neighbours() -> None:
+def test_the_ways_cover_tiers_threads_slices_chunks_neighbours_prefixes_and_saves() -> None:
     ways = _prove(max_tokens=2).ways
     assert {way.tier for way in ways if way.backend == "native"} == set(available_tiers())
     assert {1, 2} <= {way.threads for way in ways}
     names = {way.name for way in ways}
     assert {"one layer a call", "prefill by 7", "beside a neighbour", "reference"} <= names
-    assert "3 tasks of a host" in names
+    assert {"3 tasks of a host", "on a prefix", "saved, restored"} <= names
     assert len(names) == len(ways)
 
 

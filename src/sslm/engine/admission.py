@@ -14,6 +14,10 @@ class Lease:
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
 
+    def end(self) -> None:
+        """Let others have the bytes; may be called again."""
+        self.size_bytes = 0
+
     def __enter__(self) -> Self:
         return self
 
@@ -23,7 +27,7 @@ class Lease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.size_bytes = 0
+        self.end()
 
 
 class Admission:
@@ -41,6 +45,13 @@ class Admission:
         # Not a lock, which an interrupt at the end of its block would leave locked.
         self._turns = Turns()
         self._leases: WeakSet[Lease] = WeakSet()
+
+    def free_bytes(self) -> int | None:
+        """Return how many bytes would still be admitted, or None if there is no bound."""
+        with self._turns.turn():
+            if self._limit_bytes is None:
+                return None
+            return self._limit_bytes - sum(lease.size_bytes for lease in self._leases)
 
     def admit(self, what: str, size_bytes: int) -> Lease:
         """Admit bytes for *what*, which an error names.

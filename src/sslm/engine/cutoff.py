@@ -31,7 +31,8 @@ class Cutoff:
             _require_seconds(deadline_s)
         self.deadline_s = deadline_s
         self.cancellation = Cancellation()
-        self._started_s = time.monotonic()
+        # Without a deadline nobody asks what time it is.
+        self._started_s = 0.0 if deadline_s is None else time.monotonic()
         self._is_cancelled = False
         self.has_begun = False
 
@@ -42,7 +43,7 @@ class Cutoff:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the call began."""
+        """Seconds since the call began; of one with a deadline."""
         return time.monotonic() - self._started_s
 
     @property

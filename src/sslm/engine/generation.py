@@ -1,7 +1,6 @@
 """The loop from a prompt's ids to an answer's text."""
 
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 
 from sslm.engine.answer import Answer
 from sslm.engine.cutoff import Cutoff
@@ -9,15 +8,12 @@ from sslm.engine.log import LOGGER
 from sslm.engine.request import Request
 from sslm.engine.results import NANOSECONDS_PER_MS, Completion, StreamChunk, Usage
 from sslm.engine.runner import Runner
+from sslm.engine.token_source import LoneSource, Report, TokenSource
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ContextLengthError
-from sslm.runtime.sequence import Sequence as TokenSequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.session_request import Receipt
 from sslm.runtime.token_ids import checked_token_ids
 from sslm.text.tokenizer import Tokenizer
-
-Progress = Callable[[int, int], None]
-"""Told how many tokens of a prompt are taken in, and how many there are."""
 
 
 class Generation:
@@ -28,6 +24,7 @@ class Generation:
         tokenizer: Of the model.
         request: What to answer.
         cutoff: What may end it early.
+        source: Where its tokens come from; None for a sequence of its own.
 
     Raises:
         ContextLengthError: If the prompt leaves no room for an answer.
@@ -35,11 +32,18 @@ class Generation:
     """
 
     def __init__(
-        self, runner: Runner, tokenizer: Tokenizer, request: Request, cutoff: Cutoff
+        self,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        request: Request,
+        cutoff: Cutoff,
+        source: TokenSource | None = None,
     ) -> None:
-        room = runner.context_tokens - len(request.prompt_ids)
+        self._source = source or LoneSource(runner)
+        context_tokens = self._source.context_tokens
+        room = context_tokens - len(request.prompt_ids)
         if room < 1:
-            raise ContextLengthError(len(request.prompt_ids) + 1, runner.context_tokens)
+            raise ContextLengthError(len(request.prompt_ids) + 1, context_tokens)
         self._prompt_ids = checked_token_ids(request.prompt_ids, runner.program.vocab_size)
         self._runner = runner
         self._max_tokens = min(request.max_tokens, room)
@@ -47,9 +51,14 @@ class Generation:
         self._digest = b""
         self.is_complete = False
         self._cutoff = cutoff
-        self.on_progress: Progress | None = None
-        self._computed_count = 0
-        self._started_ns = self._first_token_ns = self._last_token_ns = 0
+        self.on_progress: Report | None = None
+        self._computed_count = self._cached_count = 0
+        self._receipt: Receipt | None = None
+
+    @property
+    def text(self) -> str:
+        """The text that is certain so far."""
+        return self._answer.text
 
     @property
     def is_owner(self) -> bool:
@@ -70,54 +79,46 @@ class Generation:
         Raises:
             DeadlineExceededError: If the deadline passes first.
         """
-        needed = len(self._prompt_ids) + self._max_tokens - 1
-        self._started_ns = time.perf_counter_ns()
         try:
             self._cutoff.begin()
-            with (
-                self._cutoff.watched(),
-                self._runner.sequence(SequenceOptions(context_tokens=needed)) as sequence,
-            ):
-                sequence.push(self._prompt_ids)
-                yield from self._decode(sequence)
-                self._digest = sequence.answer_digest(self._answer.token_ids)
-                self.is_complete = True
+            opened = self._source.opened(
+                self._prompt_ids,
+                answer_tokens=self._max_tokens,
+                cutoff=self._cutoff,
+                on_progress=self._report,
+            )
+            with self._cutoff.watched(), opened as tokens:
+                try:
+                    while not self._answer.is_complete:
+                        yield from self._answer.take(tokens.next_token())
+                    self._digest = tokens.digest()
+                    self._source.keep(self.text)
+                    self._receipt, self._cached_count = tokens.receipt(), tokens.cached_count
+                    self.is_complete = True
+                finally:
+                    self._computed_count = tokens.position
         except RunCancelledError:
             LOGGER.debug("ended early after %d answer tokens", len(self._answer.token_ids))
             if not self._cutoff.is_cancelled:
                 raise self._cutoff.exceeded(
                     prompt_tokens=min(self._computed_count, len(self._prompt_ids)),
                     token_ids=tuple(self._answer.token_ids),
-                    text=self._answer.text,
+                    text=self.text,
                 ) from None
         else:
             self._log_end()
 
-    def _decode(self, sequence: TokenSequence) -> Iterator[StreamChunk]:
-        while True:
-            yield from self._answer.take(self._next_token(sequence))
-            if self._answer.is_complete:
-                return
-            sequence.decode()
-
-    def _next_token(self, sequence: TokenSequence) -> int:
-        while sequence.selected is None:
-            self._cutoff.require_time()
-            self._runner.advance([sequence], cancellation=self._cutoff.cancellation)
-            self._computed_count = sequence.position
-            if self.on_progress and not self._answer.token_ids:
-                self.on_progress(sequence.position, len(self._prompt_ids))
-        self._last_token_ns = time.perf_counter_ns()
-        self._first_token_ns = self._first_token_ns or self._last_token_ns
-        return sequence.selected
+    def _report(self, done: int, total: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress(done, total)
 
     def _log_end(self) -> None:
         LOGGER.info(
-            "answered %d prompt tokens with %d tokens (%s) in %d ms",
+            "answered %d prompt tokens with %d tokens (%s)%s",
             len(self._prompt_ids),
             len(self._answer.token_ids),
             self._answer.finish_reason,
-            (time.perf_counter_ns() - self._started_ns) // NANOSECONDS_PER_MS,
+            f" in {self._receipt.total_ns // NANOSECONDS_PER_MS} ms" if self._receipt else "",
         )
 
     def result(self) -> Completion:
@@ -129,10 +130,21 @@ class Generation:
             digest=self._digest.hex(),
             finish_reason=answer.finish_reason,
             stop_reason=answer.stop_reason,
-            usage=Usage(
-                prompt_tokens=len(self._prompt_ids),
-                completion_tokens=len(answer.token_ids),
-                prefill_ms=(self._first_token_ns - self._started_ns) / NANOSECONDS_PER_MS,
-                decode_ms=(self._last_token_ns - self._first_token_ns) / NANOSECONDS_PER_MS,
-            ),
+            usage=self._usage(),
+        )
+
+    def _usage(self) -> Usage:
+        receipt = self._receipt
+
+        def ms(duration_ns: int) -> float:
+            return duration_ns / NANOSECONDS_PER_MS
+
+        return Usage(
+            prompt_tokens=len(self._prompt_ids),
+            completion_tokens=len(self._answer.token_ids),
+            cached_tokens=self._cached_count,
+            prefill_ms=ms(receipt.cached_ns + receipt.prefill_ns) if receipt else None,
+            decode_ms=ms(receipt.decode_ns) if receipt else None,
+            cached_ms=ms(receipt.cached_ns) if receipt else None,
+            total_ms=ms(receipt.total_ns) if receipt else None,
         )

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, Literal, overload
 
 from sslm.engine.cutoff import Cutoff
-from sslm.engine.generation import Generation, Progress
+from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import require_bool, require_callback
 from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, bounded_prompts, prompt_ids
@@ -15,6 +15,7 @@ from sslm.engine.request import Request, stop_strings
 from sslm.engine.results import Completion
 from sslm.engine.runner import Runner
 from sslm.engine.stream import Stream
+from sslm.engine.token_source import Report
 from sslm.errors.base import SslmError, StateError
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import OptionRangeError
@@ -77,7 +78,7 @@ class Requests(ABC):
         max_tokens: int = DEFAULT_MAX_TOKENS,
         stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
-        on_progress: Progress | None = None,
+        on_progress: Report | None = None,
     ) -> Stream:
         """Continue a prompt greedily, piece by piece; see :meth:`generate`.
 
@@ -124,7 +125,7 @@ class Requests(ABC):
         stop: str | Sequence[str] | None = None,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
-        on_progress: Progress | None = None,
+        on_progress: Report | None = None,
     ) -> Stream:
         """Answer a conversation greedily, piece by piece; see :meth:`chat` and :meth:`stream`."""
         require_callback("on_progress", on_progress)

@@ -15,14 +15,20 @@ class Usage:
     Args:
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer, an end token included.
-        prefill_ms: Wall time until the first token was chosen.
-        decode_ms: Wall time from there to the last one.
+        prefill_ms: Wall time until the first token was chosen; None where nobody measures.
+        decode_ms: Wall time from there to the last one, pauses of whoever reads included.
+        cached_tokens: Tokens of the prompt that were saved and not computed again.
+        cached_ms: Of ``prefill_ms``, what finding and taking over those took.
+        total_ms: Wall time until the answer was kept.
     """
 
     prompt_tokens: int
     completion_tokens: int
-    prefill_ms: float
-    decode_ms: float
+    prefill_ms: float | None
+    decode_ms: float | None
+    cached_tokens: int = 0
+    cached_ms: float | None = None
+    total_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,29 @@ class StreamChunk:
 
     text: str
     token_ids: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFootprint:
+    """Bytes that a model takes with one session, known before they are allocated.
+
+    Args:
+        weights: The artifact's bytes, mapped or copied.
+        scratch: The plan's work memory.
+        states: What the request in progress may hold: pages of a whole context, the buffers of a
+            sequence, and the private copies of its checkpoints until they are kept.
+        checkpoints: What is kept between requests, at most.
+    """
+
+    weights: int
+    scratch: int
+    states: int
+    checkpoints: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.scratch + self.states + self.checkpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

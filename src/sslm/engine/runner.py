@@ -6,7 +6,7 @@ from collections.abc import Sequence as Ids
 from contextlib import contextmanager
 
 from sslm.artifact import Artifact
-from sslm.engine.admission import Admission
+from sslm.engine.admission import Admission, Lease
 from sslm.errors.program import BackendUnavailableError
 from sslm.errors.runtime import ForkedProcessError, ObjectClosedError
 from sslm.model.llama import build_llama
@@ -117,12 +117,37 @@ class Runner:
             MemoryBudgetError: If it does not fit the bound beside the others.
             ForkedProcessError: If the model was opened by another process.
         """
-        self.require_owner()
+        with (
+            self.pool(options) as pool,
+            Sequence(self.program, pool, self.model_id, options) as sequence,
+        ):
+            yield sequence
+
+    @contextmanager
+    def pool(self, options: SequenceOptions) -> Iterator[KvPool]:
+        """Admit what one sequence takes, and map its pages; raises what :meth:`sequence` does."""
         size_bytes = sum(self.sequence_sizes_bytes(options))
-        with self._admission.admit("a sequence's states", size_bytes):
-            pool = KvPool(self.program.state_layout, page_count_for(options.context_tokens))
-            with Sequence(self.program, pool, self.model_id, options) as sequence:
-                yield sequence
+        with self.admit("a sequence's states", size_bytes):
+            yield KvPool(self.program.state_layout, page_count_for(options.context_tokens))
+
+    def admit(self, what: str, size_bytes: int) -> Lease:
+        """Admit bytes for *what*, until the lease ends.
+
+        Raises:
+            MemoryBudgetError: If they do not fit the bound beside the others.
+            ForkedProcessError: If the model was opened by another process.
+        """
+        self.require_owner()
+        return self._admission.admit(what, size_bytes)
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Bytes that would still be admitted, or None if there is no bound."""
+        return self._admission.free_bytes()
+
+    def run(self, sequence: Sequence, cancellation: Cancellation | None) -> None:
+        """Run the next chunk of one sequence; see :meth:`advance`."""
+        self.advance([sequence], cancellation=cancellation)
 
     def advance(
         self,

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import NoReturn, Self
 
-from sslm.engine.generation import Generation, Progress
+from sslm.engine.generation import Generation
 from sslm.engine.options import require_callback
 from sslm.engine.results import Completion, StreamChunk
+from sslm.engine.token_source import Report
 from sslm.errors.runtime import NestedCallError, NotCopyableError, StreamUnfinishedError
 
 
@@ -36,7 +37,7 @@ class Stream:
                 raise NestedCallError
             return next(self._pieces)
 
-    def telling(self, on_progress: Progress | None) -> Self:
+    def telling(self, on_progress: Report | None) -> Self:
         """Have a callback told how far the prompt is while it is taken in; return this stream.
 
         Raises:

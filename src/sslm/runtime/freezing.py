@@ -149,6 +149,18 @@ def _require_fit(state: SequenceState, snapshot: Snapshot) -> None:
         raise SnapshotMismatchError("the KV pool", "another one", "the sequence's own")
     if snapshot.token_count > state.options.context_tokens:
         raise ContextLengthError(snapshot.token_count, state.options.context_tokens)
+    if snapshot.in_flight is not None:
+        _require_chunk_fit(state, snapshot.in_flight)
+
+
+def _require_chunk_fit(state: SequenceState, in_flight: InFlight) -> None:
+    """Refuse a chunk of more rows, or of more rows to score, than the sequence has room for."""
+    rows, longest = len(in_flight.token_ids), state.options.chunk_tokens
+    if rows > longest:
+        raise SnapshotMismatchError("the rows of a chunk", str(rows), f"at most {longest}")
+    scored = rows - in_flight.first_logits_row
+    if scored > 1 and not state.options.has_all_logits:
+        raise SnapshotMismatchError("the rows that are scored", str(scored), "at most 1")
 
 
 def _resume(state: SequenceState, in_flight: InFlight) -> None:

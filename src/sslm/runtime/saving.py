@@ -63,7 +63,8 @@ def restore(
         program: Of the same model.
         pool: Where pages come from: as many as the tokens need, or as the options reserve.
         model_id: 32 bytes.
-        options: What the sequence is made for; those of the saved one do not matter.
+        options: What the sequence is made for; those of the saved one do not matter, but for a
+            chunk in progress: its rows, and those of them that are scored, must fit.
 
     Raises:
         ArtifactError: If the save is damaged, of another model, or holds what no sequence can;

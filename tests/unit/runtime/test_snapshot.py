@@ -140,6 +140,33 @@ def test_what_cannot_be_adopted_is_refused_and_changes_nothing(plan: ReferencePl
         other.adopt(snapshot)
 
 
+def test_a_chunk_in_progress_is_adopted_only_where_it_fits(plan: ReferencePlan) -> None:
+    """Scores of 60 rows do not fit into the memory for one; nothing looks again later."""
+    pool = new_pool(plan)
+    with new_sequence(plan, pool, has_all_logits=True) as scored, new_sequence(plan, pool) as last:
+        for sequence in (scored, last):
+            sequence.push([3] * 60)
+            step(plan, sequence, units=1)
+        all_rows, last_row = scored.snapshot(), last.snapshot()
+    with new_sequence(plan, pool) as other:
+        with pytest.raises(SnapshotMismatchError, match="rows that are scored: 60, expected at"):
+            other.adopt(all_rows)
+        other.adopt(last_row)
+        run(plan, other)
+        digest = other.digest
+    with new_sequence(plan, pool, chunk_tokens=59, has_all_logits=True) as other:
+        for snapshot in (all_rows, last_row):
+            with pytest.raises(SnapshotMismatchError, match="rows of a chunk: 60, expected at"):
+                other.adopt(snapshot)
+        assert (other.position, other.pending_count) == (0, 0)
+    for snapshot in (all_rows, last_row):
+        with new_sequence(plan, pool, has_all_logits=True) as other:
+            other.adopt(snapshot)
+            snapshot.release()
+            run(plan, other)
+            assert other.digest == digest
+
+
 def test_adopted_pages_replace_reserved_ones(plan: ReferencePlan) -> None:
     pool = new_pool(plan, 4 + 4)
     with new_sequence(plan, pool, reserved_tokens=None) as first:

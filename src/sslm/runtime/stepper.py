@@ -122,9 +122,13 @@ def _run(
     cancellation: Cancellation | None,
 ) -> None:
     value: SslmError | None = None
+    sequences = [outcome.sequence.state.data for outcome in waiting]
+    for data in sequences:
+        # A plan that refuses the whole call does not get to say so itself.
+        data.struct.progress = STAYED
     try:
         plan.advance(
-            [outcome.sequence.state.data for outcome in waiting],
+            sequences,
             budget_units=budget_units,
             row_count_max=row_count_max,
             cancel=cancellation.flag if cancellation else None,

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from sslm.backends.native import NativeBackend
 from sslm.backends.reference.backend import ReferencePlan
-from sslm.errors.native import RunCancelledError
+from sslm.errors.native import PlanBusyError, PlanClosedError, RunCancelledError
 from sslm.errors.runtime import (
     ObjectClosedError,
     OptionRangeError,
@@ -17,7 +18,7 @@ from sslm.errors.runtime import (
     SequenceInUseError,
     SequenceReleasedError,
 )
-from sslm.program.plan import Span
+from sslm.program.plan import Plan, Span
 from sslm.program.sequence_data import SequenceData
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.cancellation import Cancellation
@@ -234,6 +235,42 @@ def test_a_run_that_fails_fails_each_of_its_sequences_and_leaves_them_where_they
     assert {type(outcome.error) for outcome in outcomes} == {RunCancelledError}
     assert finished(advance(plan, sequences, budget_units=ALL_UNITS, row_count_max=64))
     assert [sequence.position for sequence in sequences] == [2, 3]
+
+
+@pytest.mark.parametrize("budget_units", [1, ALL_UNITS])
+@pytest.mark.parametrize("backend", ["reference", "scalar"])
+def test_a_plan_that_refuses_the_call_ends_no_chunk(backend: str, budget_units: int) -> None:
+    """Not even one that the call before had moved, or brought to its end."""
+    toy = moving_average_model()
+    if backend == "reference":
+        plan: Plan = ReferencePlan(toy.program, toy.tensors)
+    else:
+        plan = NativeBackend(backend).compile(
+            toy.program, toy.tensors, row_count_max=64, context_tokens=200
+        )
+    options = SequenceOptions(context_tokens=200)
+    with Sequence(toy.program, KvPool(toy.program.state_layout, 4), MODEL_ID, options) as sequence:
+        sequence.push([1, 2])
+        advance(plan, [sequence], budget_units=budget_units, row_count_max=64)
+        sequence.push([3])
+        seen = sequence.token_ids, sequence.pending_count
+        (outcome,) = advance(BusyPlan(plan), [sequence], budget_units=1, row_count_max=64)  # type: ignore[arg-type]
+        assert (type(outcome.error), outcome.chunk) == (PlanBusyError, None)
+        plan.close()
+        if backend != "reference":
+            (outcome,) = advance(plan, [sequence], budget_units=1, row_count_max=64)
+            assert (type(outcome.error), outcome.chunk) == (PlanClosedError, None)
+        assert (sequence.token_ids, sequence.pending_count) == seen
+
+
+class BusyPlan:
+    """Another thread is running it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.program = plan.program
+
+    def advance(self, *_: object, **__: object) -> None:
+        raise PlanBusyError
 
 
 class ClosingPlan(Recorder):

@@ -161,8 +161,14 @@ class PageHold:
     @property
     def own_count(self) -> int:
         """Pages that no other hold shares."""
-        references = self.pool._references
-        return sum(references[page] == 1 for page in self.pages)
+        with self.pool._turns.turn():
+            return len(self._own_pages())
+
+    def _own_pages(self) -> list[int]:
+        """Return the pages that no other hold shares, within a turn."""
+        # A hold that was dropped counts until then.
+        self.pool._recount()
+        return [page for page in self.pages if self.pool._references[page] == 1]
 
     def take(self, count: int) -> None:
         """Add *count* pages that nobody held, or none.
@@ -229,8 +235,7 @@ class PageHold:
             KvPoolExhaustedError: If too few are own or free; nothing has changed.
         """
         with self.pool._turns.turn():
-            references = self.pool._references
-            own = [page for page in self.pages if references[page] == 1][:count]
+            own = self._own_pages()[:count]
             drawn = self.pool._draw(count - len(own))
             kept = set(own)
             dropped = [page for page in self.pages if page not in kept]

@@ -122,6 +122,23 @@ def test_a_hold_that_nobody_has_any_more_loses_no_pages() -> None:
     assert sorted(hold.pages) == [0, 1, 2]
 
 
+def test_a_page_that_only_a_dropped_hold_shared_is_the_others_own_again() -> None:
+    pool = KvPool(LAYOUT, 2)
+    hold = pool.hold()
+    hold.take(2)
+    dropped = hold.share(2)
+    assert hold.own_count == 0
+    del dropped
+    gc.collect()
+    assert hold.own_count == 2
+    kept, dropped = list(hold.pages), hold.share(2)
+    del dropped
+    gc.collect()
+    # With no page free, it has to see that its pages are its own.
+    hold.keep_own(2)
+    assert hold.pages == kept
+
+
 def test_a_step_that_an_interrupt_cuts_short_loses_no_page_and_gives_none_twice() -> None:
     """Wherever in the code of a step it comes: at each line of it in turn."""
     steps: dict[str, Callable[[PageHold, PageHold], object]] = {

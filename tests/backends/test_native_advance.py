@@ -86,6 +86,8 @@ def numbers(data: SequenceData) -> dict[str, object]:
     states = memory.residual, memory.fixed, memory.saturations, memory.digests, data.selected
     return found | {
         "link": bytes(struct.link),
+        # Either side may go on with a chunk that the other has begun.
+        "chunk_offset": (span.token_ids or 0) - struct.token_ids,
         "states": [bytes(buffer) for buffer in states],
         "logits": bytes(data.logits),
     }

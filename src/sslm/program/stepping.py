@@ -71,6 +71,7 @@ def begin_chunk(program: Program, data: SequenceData) -> None:
     struct = data.struct
     rows = min(struct.pending_count, struct.chunk_tokens)
     struct.pending_count -= rows
+    struct.span.token_ids = data.token_address(struct.computed_count)
     struct.span.first_position = struct.computed_count
     struct.span.row_count = rows
     is_last = struct.pending_count == 0

@@ -149,7 +149,6 @@ def package_with(library: Path, folder: Path) -> Path:
     source = Path(sslm.__file__).parent
     shutil.copytree(source, folder / "sslm", ignore=shutil.ignore_patterns("_native.*", "*.pyc"))
     shutil.copyfile(library, folder / "sslm" / installed.name)
-    shutil.copyfile(installed.with_name("_native.h"), folder / "sslm" / "_native.h")
     return folder
 
 

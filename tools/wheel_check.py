@@ -96,7 +96,7 @@ def expected_of(
     files = {
         f"{PACKAGE}/{path.relative_to(package).as_posix()}": path.read_bytes()
         for path in package.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.name != "_native.h"
+        if path.is_file() and "__pycache__" not in path.parts
         if not path.name.endswith(_BUILT_SUFFIXES)
     }
     header = (sources / "native" / "include" / "sslm_native.h").read_bytes()
@@ -104,7 +104,7 @@ def expected_of(
         target=target,
         version=version[1],
         exports=declared_functions(header.decode()),
-        sources=files | {f"{PACKAGE}/_native.h": header},
+        sources=files,
         foreign_paths=tuple(foreign_paths),
     )
 

@@ -1,9 +1,9 @@
 /* The interface of the native backend: plain structs and a few functions.
  *
- * Between the two markers below lies what the Python side hands to cffi, so that both sides read one text:
- * only declarations, integer constants and comments may stand there. The structs belong to the caller, who
- * keeps them and everything that they point to alive for as long as the plan lives. Integers are
- * little-endian, as are the artifacts and states that they describe.
+ * Between the two markers below lies what `python -m tools.native_interface` hands to cffi, so that both sides come
+ * from one text: only declarations, integer constants and comments may stand there. Run it after every change. The
+ * structs belong to the caller, who keeps them and everything that they point to alive for as long as the plan lives.
+ * Integers are little-endian, as are the artifacts and states that they describe.
  */
 #ifndef SSLM_NATIVE_H
 #define SSLM_NATIVE_H

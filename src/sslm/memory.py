@@ -95,9 +95,8 @@ def address_of(block: memoryview) -> int:
         block: At least one byte, in one piece.
     """
     # Only who asks pays for it.
-    from cffi import FFI
+    from sslm.native_interface import ffi
 
-    ffi = FFI()
     return int(ffi.cast("uintptr_t", ffi.from_buffer(block)))
 
 

@@ -6,20 +6,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from cffi import FFI
-
 from sslm.errors.native import (
     NativeLibraryAbiError,
     NativeLibraryLoadError,
     NativeLibraryMissingError,
 )
+from sslm.native_interface import ffi
 
 TIERS: Final = ("scalar", "avx2", "avxvnni", "avx512vnni", "neon", "amx")
 """Names of all tiers, slowest first on each kind of CPU; an index is the library's number."""
 
 _FEATURES: Final = ("avx2", "avx512", "avx512vnni", "sha", "avxvnni", "dotprod", "amx")
 _SUFFIXES: Final = {"darwin": ".dylib", "win32": ".dll"}
-_HEADER_NAME: Final = "_native.h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,6 @@ def _find_library() -> Path:
     raise NativeLibraryMissingError(name, tuple(str(folder) for folder in folders))
 
 
-def _declarations(header: Path) -> str:
-    text = header.read_text(encoding="utf-8")
-    return text.partition("/* cdef begin */")[2].partition("/* cdef end */")[0]
-
-
 @cache
 def load_library() -> NativeLibrary:
     """Load the shared library, once.
@@ -62,11 +55,6 @@ def load_library() -> NativeLibrary:
         NativeLibraryAbiError: If it was built from another version.
     """
     path = _find_library()
-    header = path.with_name(_HEADER_NAME)
-    if not header.is_file():
-        raise NativeLibraryMissingError(_HEADER_NAME, (str(path.parent),))
-    ffi = FFI()
-    ffi.cdef(_declarations(header))
     try:
         lib = ffi.dlopen(str(path))
         found = int(lib.sslm_native_abi())

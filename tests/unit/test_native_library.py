@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tools.native_interface import HEADER, INTERFACE, interface_text
 
-import sslm.native_library
+from sslm import native_library
 from sslm.errors.native import (
     NativeLibraryAbiError,
     NativeLibraryLoadError,
@@ -131,30 +133,39 @@ def test_a_missing_library_is_named(elsewhere: Path) -> None:
     assert error.value.folders == (str(elsewhere),)
 
 
-def test_a_missing_header_is_named(elsewhere: Path) -> None:
-    for suffix in (".so", ".dylib", ".dll"):
-        (elsewhere / f"_native{suffix}").write_bytes(b"")
-    with pytest.raises(NativeLibraryMissingError, match=r"_native\.h"):
-        load_library()
-
-
 def test_a_file_that_is_no_library_is_refused(elsewhere: Path) -> None:
-    folder = Path(sslm.native_library.__file__).parent
-    (elsewhere / "_native.h").write_bytes((folder / "_native.h").read_bytes())
     for suffix in (".so", ".dylib", ".dll"):
         (elsewhere / f"_native{suffix}").write_bytes(b"not a library")
     with pytest.raises(NativeLibraryLoadError, match="cannot be loaded"):
         load_library()
 
 
-def test_another_interface_is_refused(elsewhere: Path) -> None:
-    folder = Path(sslm.native_library.__file__).parent
-    for path in folder.glob("_native.*"):
+def test_another_interface_is_refused(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in Path(native_library.__file__).parent.glob("_native.*"):
         (elsewhere / path.name).write_bytes(path.read_bytes())
-    header = elsewhere / "_native.h"
-    header.write_text(re.sub(r"(#define SSLM_NATIVE_ABI) \d+", r"\1 999", header.read_text()))
+    text = re.sub(r"(#define SSLM_NATIVE_ABI) \d+", r"\1 999", HEADER.read_text("utf-8"))
+    names: dict[str, Any] = {}
+    exec(interface_text(text), names)
+    monkeypatch.setattr(native_library, "ffi", names["ffi"])
     with pytest.raises(NativeLibraryAbiError, match="expected 999"):
         load_library()
+
+
+def test_the_interface_is_what_the_header_declares() -> None:
+    """If not, ``python -m tools.native_interface`` writes it."""
+    assert INTERFACE.read_text("utf-8") == interface_text(HEADER.read_text("utf-8"))
+
+
+def test_no_parser_of_c_is_imported() -> None:
+    script = (
+        "import sys; from sslm.backends.native import NativeBackend; NativeBackend(); "
+        "from sslm.memory import address_of; address_of(memoryview(b'a')); "
+        "print('cffi' in sys.modules, 'pycparser' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
+    assert done.stdout.split() == ["False", "False"]
 
 
 GARBAGE = """
@@ -258,7 +269,7 @@ print(*[set_up({"small": small, "large": large}[word]) if word in ("small", "lar
 )
 def test_tiles_and_alternate_stacks(steps: str, outcomes: str) -> None:
     """What docs/api.md says of hosts that handle signals on stacks of their own."""
-    source = str(Path(str(sslm.native_library.__file__)).parents[1])
+    source = str(Path(str(native_library.__file__)).parents[1])
     found = subprocess.run(
         [sys.executable, "-c", FRAMES, *steps.split()],
         capture_output=True,

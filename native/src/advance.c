@@ -75,10 +75,10 @@ static void move_chunk(const sslm_plan *plan, sslm_sequence *sequence, int32_t l
     sequence->progress = SSLM_ENDED;
 }
 
-/* Stages in order: first where a chunk stands, then where it ends. */
-static int64_t stage_of(const sslm_sequence *sequence)
+/* Stages in order: first where a chunk stands, then where its slice ends. Chunks that end elsewhere may share one. */
+static int64_t stage_of(const sslm_program *program, const sslm_sequence *sequence, int32_t units)
 {
-    return ((int64_t)sequence->next_segment << 32) | sequence->stop_segment;
+    return ((int64_t)sequence->next_segment << 32) | slice_end(program, sequence, units);
 }
 
 /* Of the sequences that stay, fill a run with those of the lowest stage, as many as have room; return how many. */
@@ -87,12 +87,15 @@ static int32_t fill_run(const sslm_program *program, sslm_advance *advance)
     int64_t lowest = INT64_MAX;
     for (int32_t i = 0; i < advance->sequence_count; i++) {
         const sslm_sequence *sequence = advance->sequences[i];
-        if (sequence->progress == SSLM_STAYED && stage_of(sequence) < lowest) lowest = stage_of(sequence);
+        if (sequence->progress != SSLM_STAYED) continue;
+        int64_t stage = stage_of(program, sequence, advance->budget_units);
+        if (stage < lowest) lowest = stage;
     }
     int32_t count = 0, room = advance->row_count_max;
     for (int32_t i = 0; i < advance->sequence_count; i++) {
         const sslm_sequence *sequence = advance->sequences[i];
-        if (sequence->progress != SSLM_STAYED || stage_of(sequence) != lowest) continue;
+        if (sequence->progress != SSLM_STAYED) continue;
+        if (stage_of(program, sequence, advance->budget_units) != lowest) continue;
         // The first one runs in any case: what does not fit a run alone is refused by it.
         if (count > 0 && sequence->span.row_count > room) break;
         room -= sequence->span.row_count;

@@ -258,3 +258,15 @@ CHECKPOINT_COUNT_MAX: Final = 64
 CHECKPOINT_MARK_COUNT_MAX: Final = 6
 """Checkpoints that one request takes inside its prompt: their private copies are held beside it
 until it is committed. A turn of a chat has one or two."""
+
+SLICE_UNITS_MAX: Final = 1 << 30
+"""Layers or head blocks of one slice: more than any chunk has."""
+
+SLICE_MS_MAX: Final = 86_400_000
+"""Milliseconds of one slice: a day, so that nanoseconds stay far below 2**63."""
+
+SCHEDULE_WEIGHT_MAX: Final = 64
+"""Weight of one sequence in a scheduler: a round gives it as many tokens in a row."""
+
+SCHEDULED_SEQUENCE_COUNT_MAX: Final = 1024
+"""Sequences of one scheduler, which looks at each of them before every run."""

@@ -21,6 +21,7 @@ from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.stepper import Outcome, advance, finished
 from sslm.runtime.turns import Turns
+from sslm.runtime.unit_costs import UnitCosts
 
 ALL_UNITS = 1 << 30
 """A budget that no program exhausts."""
@@ -82,7 +83,9 @@ class Runner:
         self.model_id = artifact.model_id
         self.context_tokens = context_tokens
         self.backend_name, self.tier = backend.name, backend.tier
-        self._row_count_max = row_count_max
+        self.row_count_max = row_count_max
+        self.costs = UnitCosts()
+        """What units took so far, of slices whose time was bounded."""
         self._process = os.getpid()
         self._turns = Turns()
         self._admission = Admission(memory_bytes)
@@ -170,6 +173,8 @@ class Runner:
         sequences: list[Sequence],
         *,
         budget_units: int = ALL_UNITS,
+        chunk_rows: int | None = None,
+        costs: UnitCosts | None = None,
         cancellation: Cancellation | None = None,
     ) -> list[Outcome]:
         """Run a slice of every sequence; see :func:`sslm.runtime.stepper.advance`.
@@ -188,7 +193,9 @@ class Runner:
                 self._plan,
                 sequences,
                 budget_units=budget_units,
-                row_count_max=self._row_count_max,
+                row_count_max=self.row_count_max,
+                chunk_rows=chunk_rows,
+                costs=costs,
                 cancellation=cancellation,
             )
 

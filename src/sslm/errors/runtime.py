@@ -130,6 +130,44 @@ class PrefixNotFrozenError(StateError):
     token_count: int
 
 
+class BudgetMissingError(ArgumentError):
+    """A slice was asked for without saying how much it may do."""
+
+    status = Status.BUDGET_MISSING
+    message = "a slice needs a budget: give a number of units, max_ms, or both"
+
+
+class AlreadyScheduledError(StateError):
+    """A sequence was to have turns of a scheduler that gives it some already."""
+
+    status = Status.ALREADY_SCHEDULED
+    message = "the sequence is in this scheduler already; remove it first to change its weight"
+
+
+class NotScheduledError(StateError):
+    """A sequence was to be removed from a scheduler that does not have it."""
+
+    status = Status.NOT_SCHEDULED
+    message = "the sequence is not in this scheduler; it was never added, or closed or removed"
+
+
+class SequenceUnfinishedError(StateError):
+    """A sequence was asked for its result before its answer was complete."""
+
+    status = Status.SEQUENCE_UNFINISHED
+    message = "the answer is not complete: {completion_tokens} tokens of it so far; advance further"
+    completion_tokens: int
+
+
+class SequenceInterruptedError(StateError):
+    """A call on a sequence was torn off half way, as by Ctrl-C, and what it holds is uncertain."""
+
+    status = Status.SEQUENCE_INTERRUPTED
+    message = "a call on this {kind} was interrupted half way; {advice}"
+    kind: str
+    advice: str
+
+
 class PoolInUseError(StateError):
     """A pool was to be closed while pages of it are held; nothing was closed."""
 

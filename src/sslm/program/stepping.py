@@ -4,6 +4,7 @@ This is the definition; the C library has its own, ``native/src/advance.c``, whi
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 
 from sslm.numerics.digests import next_link
@@ -28,8 +29,8 @@ def advance_by_runs(
         data.struct.progress = STAYED
         if not data.struct.is_in_flight:
             begin_chunk(program, data)
-    for (first, stop), group in groupby(sorted(sequences, key=_stage), key=_stage):
-        last = slice_end(program, first, stop, budget_units)
+    stage = partial(_stage, program, budget_units)
+    for (first, last), group in groupby(sorted(sequences, key=stage), key=stage):
         for batch in _batches(list(group), row_count_max):
             run(first, last, [data.span() for data in batch])
             for data in batch:
@@ -48,8 +49,21 @@ def slice_end(program: Program, first: int, stop: int, units: int) -> int:
     return last
 
 
-def _stage(data: SequenceData) -> tuple[int, int]:
-    return data.struct.next_segment, data.struct.stop_segment
+def layers_between(program: Program, first: int, last: int) -> int:
+    """Return how many of the segments first … last - 1 are layers."""
+    return max(0, min(last, program.first_head_index) - max(first, 1))
+
+
+def head_blocks_between(program: Program, first: int, last: int) -> int:
+    """Return how many of the segments first … last - 1 are blocks of the head."""
+    segments = program.segments[max(first, program.first_head_index) : last]
+    return sum(segment.kind is SegmentKind.HEAD for segment in segments)
+
+
+def _stage(program: Program, units: int, data: SequenceData) -> tuple[int, int]:
+    """Return what a chunk runs next; chunks that end elsewhere may share a part of the way."""
+    first = data.struct.next_segment
+    return first, slice_end(program, first, data.struct.stop_segment, units)
 
 
 def _batches(sequences: list[SequenceData], row_count_max: int) -> list[list[SequenceData]]:
@@ -86,8 +100,7 @@ def begin_chunk(program: Program, data: SequenceData) -> None:
 
 def _move_chunk(program: Program, data: SequenceData, last: int) -> None:
     struct = data.struct
-    layers = min(last, program.first_head_index) - max(struct.next_segment, 1)
-    struct.layers_run += max(0, layers)
+    struct.layers_run += layers_between(program, struct.next_segment, last)
     struct.next_segment = last
     struct.progress = MOVED
     if last < struct.stop_segment:

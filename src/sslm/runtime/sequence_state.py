@@ -173,6 +173,16 @@ class SequenceState:
         if not self.pending_count:
             raise SequenceBusyError(0, "at least 1: push some first")
 
+    def limit_chunk(self, rows: int | None) -> None:
+        """Let the next chunk have at most *rows* rows, or as many as the sequence is made for."""
+        most = self.options.chunk_tokens
+        self.data.struct.chunk_tokens = most if rows is None else min(rows, most)
+
+    @property
+    def stage(self) -> int:
+        """The segment that runs next."""
+        return int(self.data.struct.next_segment) if self.data.struct.is_in_flight else 0
+
     @property
     def next_row_count(self) -> int:
         """Rows of the chunk in progress, or of the next one."""

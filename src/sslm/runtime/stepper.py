@@ -7,11 +7,13 @@ from sslm.errors.base import SslmError
 from sslm.errors.runtime import OptionRangeError, SequenceReleasedError
 from sslm.errors.showing import int_range
 from sslm.program.plan import Plan
+from sslm.program.program import Program
 from sslm.program.sequence_data import ENDED, STAYED
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.turns import Turn
+from sslm.runtime.unit_costs import UnitCosts
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ def advance(
     *,
     budget_units: int,
     row_count_max: int,
+    chunk_rows: int | None = None,
+    costs: UnitCosts | None = None,
     cancellation: Cancellation | None = None,
 ) -> list[Outcome]:
     """Run at most *budget_units* units of every sequence's next chunk.
@@ -49,6 +53,9 @@ def advance(
         budget_units: At least 1. A unit is a layer of a chunk or a block of the head; a chunk runs
             to its end if it may.
         row_count_max: What the plan was compiled for; more rows take several runs.
+        chunk_rows: Most rows of a chunk that begins here, at least 1; None is what each sequence is
+            made for.
+        costs: Learns from a slice that all sequences ran together; None reads no clock.
         cancellation: Polled during the runs, or None.
 
     Returns:
@@ -69,10 +76,17 @@ def advance(
     outcomes = [Outcome(sequence) for sequence in sequences]
     turns: list[tuple[Sequence, Turn]] = []
     try:
-        waiting = _begin(outcomes, turns)
+        waiting = _begin(outcomes, turns, chunk_rows)
         _require_rows(waiting, row_count_max)
         if waiting:
-            _run(plan, waiting, budget_units, row_count_max, cancellation)
+            _run(
+                plan,
+                waiting,
+                budget_units=budget_units,
+                row_count_max=row_count_max,
+                costs=costs,
+                cancellation=cancellation,
+            )
     finally:
         for sequence, turn in turns:
             sequence.end_use(turn)
@@ -95,16 +109,19 @@ def finished(outcomes: list[Outcome]) -> list[tuple[Sequence, Chunk]]:
     return [(outcome.sequence, outcome.chunk) for outcome in outcomes if outcome.chunk]
 
 
-def _begin(outcomes: list[Outcome], turns: list[tuple[Sequence, Turn]]) -> list[Outcome]:
+def _begin(
+    outcomes: list[Outcome], turns: list[tuple[Sequence, Turn]], chunk_rows: int | None
+) -> list[Outcome]:
     """Begin to use the sequences; return those that have something to compute."""
     waiting = []
     for outcome in outcomes:
         try:
             turns.append((outcome.sequence, outcome.sequence.begin_use()))
             outcome.sequence.state.require_pending()
+            outcome.sequence.state.limit_chunk(chunk_rows)
             waiting.append(outcome)
         except SslmError as error:
-            outcome.error = _as_value(error)
+            outcome.error = as_value(error)
     return waiting
 
 
@@ -117,8 +134,10 @@ def _require_rows(waiting: list[Outcome], row_count_max: int) -> None:
 def _run(
     plan: Plan,
     waiting: list[Outcome],
+    *,
     budget_units: int,
     row_count_max: int,
+    costs: UnitCosts | None,
     cancellation: Cancellation | None,
 ) -> None:
     value: SslmError | None = None
@@ -126,6 +145,8 @@ def _run(
     for data in sequences:
         # A plan that refuses the whole call does not get to say so itself.
         data.struct.progress = STAYED
+    stages = [outcome.sequence.state.stage for outcome in waiting] if costs else []
+    started_ns = costs.now_ns() if costs else 0
     try:
         plan.advance(
             sequences,
@@ -134,7 +155,9 @@ def _run(
             cancel=cancellation.flag if cancellation else None,
         )
     except SslmError as error:
-        value = _as_value(error)
+        value = as_value(error)
+    if costs and value is None:
+        _note(costs, plan.program, waiting, stages, costs.now_ns() - started_ns)
     for outcome in waiting:
         progress = outcome.sequence.state.data.struct.progress
         if progress == STAYED:
@@ -145,7 +168,26 @@ def _run(
             outcome.chunk = outcome.sequence.state.last_chunk()
 
 
-def _as_value(error: SslmError) -> SslmError:
+def _note(
+    costs: UnitCosts,
+    program: Program,
+    waiting: list[Outcome],
+    stages: list[int],
+    elapsed_ns: int,
+) -> None:
+    """Learn from a slice, if all sequences ran the same segments."""
+    structs = [outcome.sequence.state.data.struct for outcome in waiting]
+    ranges = {(first, struct.next_segment) for first, struct in zip(stages, structs, strict=True)}
+    if len(ranges) > 1:
+        return
+    ((first, last),) = ranges
+    spans = [struct.span for struct in structs]
+    rows = sum(span.row_count for span in spans)
+    scored = rows - sum(span.first_logits_row for span in spans)
+    costs.note_run(program, first, last, rows=rows, scored=scored, elapsed_ns=elapsed_ns)
+
+
+def as_value(error: SslmError) -> SslmError:
     """Return an error without its traceback, which would hold the outcome that holds it."""
     error.__context__ = None
     return error.with_traceback(None)

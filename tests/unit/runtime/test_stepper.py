@@ -176,10 +176,10 @@ def test_equal_stages_share_a_run() -> None:
     outcomes = advance(plan, sequences, budget_units=1, row_count_max=100)
     assert [outcome.sequence for outcome in outcomes] == sequences
     assert finished(outcomes) == []
-    # The long one ends its first chunk before the head, and so has another stage.
-    assert plan.runs == [(0, 2, [64]), (0, 2, [2, 3])]
+    # The long one ends its first chunk before the head, and shares the way up to there.
+    assert plan.runs == [(0, 2, [2, 64, 3])]
     ended = finished(advance(plan, sequences, budget_units=9, row_count_max=100))
-    assert plan.runs[2:] == [(2, 3, [64]), (2, 6, [2, 3])]
+    assert plan.runs[1:] == [(2, 3, [64]), (2, 6, [2, 3])]
     assert [(sequence, chunk.span.row_count) for sequence, chunk in ended] == [
         (sequences[0], 2),
         (sequences[1], 64),

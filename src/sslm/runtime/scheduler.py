@@ -1,0 +1,318 @@
+"""Fair slices of work for many sequences."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol
+
+from sslm import limits
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import (
+    AlreadyScheduledError,
+    NotScheduledError,
+    ObjectClosedError,
+    OptionRangeError,
+    SequenceInUseError,
+)
+from sslm.errors.showing import int_range
+from sslm.program.program import Program, SegmentKind
+from sslm.program.sequence_data import SequenceData
+from sslm.program.stepping import head_blocks_between
+from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.stepper import Outcome, as_value
+from sslm.runtime.time_slices import SliceBudget
+from sslm.runtime.turns import Turns
+from sslm.runtime.unit_costs import UnitCosts
+
+
+class SliceRunner(Protocol):
+    """What runs slices of one model."""
+
+    @property
+    def program(self) -> Program:
+        """What is run."""
+
+    @property
+    def row_count_max(self) -> int:
+        """Rows of one run."""
+
+    def advance_each(
+        self,
+        sequences: list[Sequence],
+        *,
+        budget_units: int,
+        chunk_rows: int | None,
+        costs: UnitCosts | None,
+        cancellation: Cancellation | None,
+    ) -> list[Outcome]:
+        """Run a slice of every sequence; see :func:`sslm.runtime.stepper.advance`."""
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """A sequence that is scheduled.
+
+    Args:
+        sequence: Which one.
+        weight: Its share.
+        get_ready: Queues what comes next if nothing is pending; tells whether anything is.
+        credit: Units that it may still run in this round.
+    """
+
+    sequence: Sequence
+    weight: int
+    get_ready: Callable[[], bool]
+    credit: int = 0
+
+    @property
+    def stage(self) -> int:
+        """The segment that it runs next."""
+        return self.sequence.state.stage
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether how many rows its next run has is still open."""
+        return not self._data.in_flight_count and self.sequence.pending_count > 1
+
+    def rows(self, chunk_rows: int) -> int:
+        """Return how many rows its next run has if a chunk that begins has at most so many."""
+        most = min(self.sequence.options.chunk_tokens, chunk_rows)
+        return self._data.in_flight_count or min(self.sequence.pending_count, most)
+
+    @property
+    def scored(self) -> int:
+        """How many rows of the chunk in progress get logits."""
+        span = self._data.struct.span
+        return int(span.row_count - span.first_logits_row)
+
+    @property
+    def _data(self) -> SequenceData:
+        return self.sequence.state.data
+
+
+@dataclass(slots=True)
+class _Slice:
+    """What to run next: *units* units of all *members*, which stand at the same segment."""
+
+    members: list[_Entry]
+    units: int
+    chunk_rows: int
+
+
+class Scheduler:
+    """Gives many sequences their turns, in rounds; one thread at a time may use it.
+
+    In each round, a sequence that has something to compute begins chunks until it has run its
+    weight times the units of one token (all layers, all blocks of the head); what it ran beyond
+    that, less than a token, it lacks in the next round. So any two that have had something to
+    compute all the time have run, per weight, numbers of units that differ by less than those of
+    two tokens. None starves, and one that has nothing to compute gathers no claim. One that is
+    alone may always run.
+
+    Within a round the ones that are furthest behind in their chunks run first, until they stand
+    where others do; from there they share each weight that is read. The chunks of a prefill leave
+    room for the others' tokens, so that these can come along. With budgets of units, the order
+    depends on nothing but the calls.
+
+    Args:
+        runner: Runs the sequences' model.
+    """
+
+    def __init__(self, runner: SliceRunner) -> None:
+        self._runner = runner
+        self._program = program = runner.program
+        self._segment_stop = program.first_head_index + head_blocks_between(
+            program, 0, len(program.segments)
+        )
+        self._quantum = max(1, self._segment_stop - 1)
+        self._entries: list[_Entry] = []
+        self._turns = Turns()
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        turn = self._turns.turn_at_once()
+        if turn is None:
+            raise SequenceInUseError("scheduler")
+        try:
+            yield
+        finally:
+            turn.leave()
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """Those that have turns, in the order in which they came."""
+        return [entry.sequence for entry in self._entries]
+
+    def add(
+        self,
+        sequence: Sequence,
+        *,
+        weight: int = 1,
+        get_ready: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Give a sequence its turns from now on; it takes its place behind the others.
+
+        Args:
+            sequence: Of the runner's model.
+            weight: Its share, 1 … ``limits.SCHEDULE_WEIGHT_MAX``.
+            get_ready: Called when it has nothing pending: queues what comes next and returns True,
+                or returns False if there is nothing, or raises an SslmError.
+
+        Raises:
+            OptionRangeError: If the weight is out of range, or there are too many sequences.
+            AlreadyScheduledError: If it is scheduled here.
+            SequenceInUseError: If another call uses the scheduler.
+        """
+        if not 1 <= weight <= limits.SCHEDULE_WEIGHT_MAX:
+            raise OptionRangeError("weight", str(weight), int_range(1, limits.SCHEDULE_WEIGHT_MAX))
+        with self._used():
+            if sequence in self.sequences:
+                raise AlreadyScheduledError
+            count, most = len(self._entries) + 1, limits.SCHEDULED_SEQUENCE_COUNT_MAX
+            if count > most:
+                raise OptionRangeError("the number of sequences", str(count), int_range(0, most))
+            self._entries.append(_Entry(sequence, weight, get_ready))
+
+    def remove(self, sequence: Sequence) -> None:
+        """Give a sequence no more turns; it stays as it is.
+
+        Raises:
+            NotScheduledError: If it is not scheduled here.
+            SequenceInUseError: If another call uses the scheduler.
+        """
+        with self._used():
+            if sequence not in self.sequences:
+                raise NotScheduledError
+            self._entries = [entry for entry in self._entries if entry.sequence is not sequence]
+
+    def run(self, budget: SliceBudget, cancellation: Cancellation | None = None) -> list[Outcome]:
+        """Run until the budget is spent, or nothing is left to compute.
+
+        Returns:
+            An outcome for each sequence that failed, with its error. It stands as it stood, has no
+            further turn in this call and keeps its place for the next one, unless it was closed:
+            then it is removed.
+
+        Raises:
+            SequenceInUseError: If another call uses the scheduler.
+            SslmError: What stops all of them, such as a model that was closed.
+        """
+        with self._used():
+            failed: dict[Sequence, SslmError] = {}
+            # Asked once more behind the last slice, so that nobody's news have to wait.
+            while (waiting := self._waiting(failed)) and not budget.is_spent:
+                chosen = self._choose(waiting, budget)
+                if chosen is None:
+                    break
+                self._advance(chosen, budget, failed, cancellation)
+                if len(waiting) > 1:
+                    for entry in chosen.members:
+                        if entry.sequence not in failed:
+                            entry.credit -= chosen.units
+            outcomes = [Outcome(one, error=failed[one]) for one in self.sequences if one in failed]
+            self._entries = [entry for entry in self._entries if not entry.sequence.is_closed]
+            return outcomes
+
+    def _waiting(self, failed: dict[Sequence, SslmError]) -> list[_Entry]:
+        """Return the entries that have something to compute."""
+        waiting = []
+        for entry in self._entries:
+            if entry.sequence in failed:
+                continue
+            try:
+                if entry.sequence.is_closed:
+                    raise ObjectClosedError("sequence")
+                if entry.sequence.pending_count or entry.get_ready():
+                    waiting.append(entry)
+            except SslmError as error:
+                failed[entry.sequence] = as_value(error)
+        return waiting
+
+    def _advance(
+        self,
+        chosen: _Slice,
+        budget: SliceBudget,
+        failed: dict[Sequence, SslmError],
+        cancellation: Cancellation | None,
+    ) -> None:
+        outcomes = self._runner.advance_each(
+            [entry.sequence for entry in chosen.members],
+            budget_units=chosen.units,
+            chunk_rows=chosen.chunk_rows,
+            costs=budget.costs,
+            cancellation=cancellation,
+        )
+        budget.spend(chosen.units)
+        for outcome in outcomes:
+            if outcome.error is not None:
+                failed[outcome.sequence] = outcome.error
+
+    def _choose(self, waiting: list[_Entry], budget: SliceBudget) -> _Slice | None:
+        """Return what runs next, or None if nothing fits any more."""
+        runnable = sorted(self._with_credit(waiting), key=_stage)
+        for stage, group in groupby(runnable, key=_stage):
+            members, chunk_rows = self._members(list(group), budget)
+            is_layer = max(stage, 1) < self._program.first_head_index
+            rows = sum(entry.rows(chunk_rows) if is_layer else entry.scored for entry in members)
+            units = self._units_ahead(stage, rows, runnable)
+            kind = SegmentKind.LAYER if is_layer else SegmentKind.HEAD
+            units = budget.fitting(kind, rows, units)
+            if units:
+                return _Slice(members, units, chunk_rows)
+        return None
+
+    def _with_credit(self, waiting: list[_Entry]) -> list[_Entry]:
+        """Return the entries that may run in this round, or begin the next one."""
+        if len(waiting) == 1:
+            return waiting
+        runnable = [entry for entry in waiting if entry.credit > 0 or entry.stage > 0]
+        if runnable:
+            return runnable
+        for entry in self._entries:
+            if entry in waiting:
+                entry.credit += entry.weight * self._quantum
+            else:
+                entry.credit = 0
+        return waiting
+
+    def _members(self, group: list[_Entry], budget: SliceBudget) -> tuple[list[_Entry], int]:
+        """Return which of the entries at one segment run together, and most rows of a new chunk."""
+        most = self._runner.row_count_max
+        fitting = budget.chunk_rows(most)
+        narrow = _together([entry for entry in group if not entry.is_wide], most, fitting)
+        rows = sum(entry.rows(most) for entry in narrow)
+        if rows > fitting // 2:
+            return narrow, most
+        # A row for each other sequence, as they may all stand where this chunk will stand.
+        room = max(most - len(self._entries) + 1, most // 2)
+        chunk_rows = max(1, min(room, fitting - rows))
+        wide = [entry for entry in group if entry.is_wide]
+        return _together([*narrow, *wide], chunk_rows, fitting), chunk_rows
+
+    def _units_ahead(self, stage: int, rows: int, runnable: list[_Entry]) -> int:
+        """Return how many units there are of one kind, up to where others can come along."""
+        start = max(stage, 1)
+        first_head = self._program.first_head_index
+        end = first_head if start < first_head else self._segment_stop
+        for entry in runnable:
+            is_ahead = start < entry.stage < end
+            if is_ahead and rows + entry.rows(1) <= self._runner.row_count_max:
+                return entry.stage - start
+        return max(1, end - start)
+
+
+def _stage(entry: _Entry) -> int:
+    return entry.stage
+
+
+def _together(entries: list[_Entry], chunk_rows: int, rows: int) -> list[_Entry]:
+    """Return the first of the entries, and those of the others whose rows fit beside it."""
+    members: list[_Entry] = []
+    for entry in entries:
+        needed = entry.rows(chunk_rows)
+        if not members or needed <= rows:
+            members.append(entry)
+            rows -= needed
+    return members

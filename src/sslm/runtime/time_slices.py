@@ -1,0 +1,83 @@
+"""How much one call may do: units of work, time, or both."""
+
+from sslm import limits
+from sslm.errors.runtime import BudgetMissingError, OptionRangeError
+from sslm.errors.showing import briefly, int_range
+from sslm.program.program import SegmentKind
+from sslm.runtime.unit_costs import UnitCosts
+
+NANOSECONDS_PER_MS = 1_000_000
+
+
+class SliceBudget:
+    """What is left of one call's budget, from its construction on.
+
+    Where time is bounded, work is done only if it is known to fit, except for the call's first
+    unit: a call always gets on. Where only units are, no clock is read, and what a call does
+    depends on nothing else.
+
+    Args:
+        costs: What units take, by the clock that time is told by.
+        units: Layers of chunks and blocks of the head, at least 1, or None for any number. What
+            several sequences share counts once.
+        max_ms: Milliseconds from 0, or None for any time.
+
+    Attributes:
+        costs: As given if time is bounded, else None.
+
+    Raises:
+        BudgetMissingError: If there is neither.
+        OptionRangeError: If one is out of range.
+    """
+
+    def __init__(
+        self, costs: UnitCosts, *, units: int | None = None, max_ms: float | None = None
+    ) -> None:
+        if units is None and max_ms is None:
+            raise BudgetMissingError
+        if units is not None and not 1 <= units <= limits.SLICE_UNITS_MAX:
+            expected = int_range(1, limits.SLICE_UNITS_MAX)
+            raise OptionRangeError("the budget of units", str(units), expected)
+        self.costs = None if max_ms is None else costs
+        self._max_ns = 0 if max_ms is None else _nanoseconds(max_ms)
+        self._deadline_ns = 0 if max_ms is None else costs.now_ns() + self._max_ns
+        self._units_left = limits.SLICE_UNITS_MAX if units is None else units
+        self._has_begun = False
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no unit is left; whether one fits the time depends on the unit."""
+        return self._units_left < 1
+
+    def chunk_rows(self, row_count_max: int) -> int:
+        """Return how many rows a chunk may have, so that a layer of it fits the whole time."""
+        if self.costs is None:
+            return row_count_max
+        return self.costs.rows_within(self._max_ns, row_count_max)
+
+    def fitting(self, kind: SegmentKind, rows: int, units: int) -> int:
+        """Return how many of *units* units fit; at least 1 if the call has not run any."""
+        units = min(units, self._units_left)
+        if self.costs is None:
+            return units
+        most_ns = self.costs.most_ns(kind, rows)
+        # One by one while nothing is known of their kind, and then as many as fit.
+        fitting = 1 if most_ns is None else self._left_ns(self.costs) // max(1, most_ns)
+        return max(0 if self._has_begun else 1, min(units, fitting))
+
+    def spend(self, units: int) -> None:
+        """Note that so many units were run."""
+        self._has_begun = True
+        self._units_left -= units
+
+    def _left_ns(self, costs: UnitCosts) -> int:
+        return max(0, self._deadline_ns - costs.now_ns())
+
+
+def _nanoseconds(max_ms: float) -> int:
+    is_number = isinstance(max_ms, (int, float)) and not isinstance(max_ms, bool)
+    # Infinity is beyond the limit, and NaN compares with nothing.
+    if not (is_number and 0 <= max_ms <= limits.SLICE_MS_MAX):
+        expected = f"a number of milliseconds from 0 to {limits.SLICE_MS_MAX}"
+        raise OptionRangeError("max_ms", briefly(max_ms), expected)
+    return int(max_ms * NANOSECONDS_PER_MS)

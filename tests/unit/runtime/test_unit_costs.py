@@ -1,0 +1,94 @@
+"""What units take is learnt so that slices rather end early than late."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sslm.program.program import SegmentKind
+from sslm.runtime.unit_costs import ROW_COUNTS, UnitCosts
+from tests.toy_programs import moving_average_model
+
+PROGRAM = moving_average_model().program
+LAYER, HEAD = SegmentKind.LAYER, SegmentKind.HEAD
+
+
+def note(costs: UnitCosts, ns: int, *, rows: int = 1, times: int = 1) -> None:
+    """Learn that one layer took so long."""
+    for _ in range(times):
+        costs.note_run(PROGRAM, 1, 2, rows=rows, scored=1, elapsed_ns=ns)
+
+
+def test_nothing_is_known_at_first() -> None:
+    costs = UnitCosts()
+    assert costs.most_ns(LAYER, 1) is None
+    assert costs.rows_within(10**9, 64) == 1
+
+
+def test_the_kinds_are_apart() -> None:
+    costs = UnitCosts()
+    costs.note_run(PROGRAM, 0, 3, rows=5, scored=1, elapsed_ns=200)
+    costs.note_run(PROGRAM, 3, 6, rows=5, scored=1, elapsed_ns=90)
+    assert (costs.most_ns(LAYER, 5), costs.most_ns(HEAD, 1)) == (100, 45)
+    costs.note_run(PROGRAM, 2, 5, rows=5, scored=1, elapsed_ns=10**9)
+    assert (costs.most_ns(LAYER, 5), costs.most_ns(HEAD, 1)) == (100, 45)
+
+
+def test_up_at_once_down_slowly() -> None:
+    costs = UnitCosts()
+    for ns, known in ((1600, 1600), (3000, 3000), (1400, 2900), (2900, 2900), (0, 2719)):
+        note(costs, ns)
+        assert costs.most_ns(LAYER, 1) == known
+    note(costs, 0, times=200)
+    assert costs.most_ns(LAYER, 1) == 15
+
+
+def test_a_pause_of_the_thread_counts_at_most_double() -> None:
+    costs = UnitCosts()
+    note(costs, 100)
+    note(costs, 10**9)
+    assert costs.most_ns(LAYER, 1) == 200
+
+
+def test_other_sizes_are_bounded_by_those_that_are_known() -> None:
+    costs = UnitCosts()
+    note(costs, 100, rows=4)
+    assert [costs.most_ns(LAYER, rows) for rows in (1, 4, 8, 6)] == [100, 100, 200, 150]
+    note(costs, 130, rows=16)
+    assert [costs.most_ns(LAYER, rows) for rows in (1, 8, 5, 32)] == [100, 130, 125, 260]
+
+
+def test_what_was_not_measured_lately_is_forgotten() -> None:
+    costs = UnitCosts()
+    note(costs, 10**9, rows=64)
+    note(costs, 100, rows=32, times=63)
+    assert costs.most_ns(LAYER, 64) == 10**9
+    note(costs, 100, rows=32)
+    assert costs.most_ns(LAYER, 64) == 200
+
+
+@given(
+    fixed_ns=st.integers(0, 1000),
+    row_ns=st.integers(0, 200),
+    budget_ns=st.integers(1, 5000),
+    most=st.sampled_from([1, 7, 61, 64]),
+)
+def test_no_layer_of_a_chunk_exceeds_the_budget(
+    fixed_ns: int, row_ns: int, budget_ns: int, most: int
+) -> None:
+    """Whatever rows cost, chunks grow until more would not fit, and never beyond."""
+
+    def cost(rows: int) -> int:
+        return fixed_ns + row_ns * rows
+
+    costs = UnitCosts()
+    chosen = []
+    for _ in range(12):
+        chosen.append(costs.rows_within(budget_ns, most))
+        note(costs, cost(chosen[-1]), rows=chosen[-1])
+    assert chosen[0] == 1
+    assert all(rows == 1 or cost(rows) <= budget_ns for rows in chosen)
+    assert max(chosen) <= most
+    assert len(set(chosen[9:])) == 1
+    if most == 64 and 2 * cost(64) <= budget_ns:
+        # Not the largest by far if many small ones fit as well, but no worse than it.
+        best = max(rows * (budget_ns // max(1, cost(rows))) for rows in ROW_COUNTS)
+        assert 2 * chosen[-1] * (budget_ns // max(1, cost(chosen[-1]))) >= best

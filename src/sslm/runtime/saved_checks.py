@@ -52,9 +52,9 @@ def require_restorable(
         ContextLengthError: If the tokens are more than the context.
     """
     _require_identity(saved, program, model_id)
-    memory = saved.memory
+    memory, layout = saved.memory, program.state_layout
     if memory is not None:
-        _require_states(memory, program.state_layout)
+        _require_states(memory, layout)
     begun = memory.chunk.token_ids if memory and memory.chunk else array("i")
     computed = memory.token_ids if memory else array("i")
     token_count = len(computed) + len(begun) + len(saved.pending)
@@ -69,7 +69,7 @@ def require_restorable(
             _require_chunk(memory.chunk, program, options)
         _require_selection(memory, program.vocab_size, is_at_rest=not (begun or saved.pending))
         _require_history(memory, saved, program)
-        _require_memory(memory, program)
+        _require_memory(memory, program, layout)
 
 
 def _require_identity(saved: SavedSequence, program: Program, model_id: bytes) -> None:
@@ -127,9 +127,9 @@ def _require_count(what: str, found: int, at_most: int) -> None:
         raise SaveCounterError(what, found, at_most)
 
 
-def _require_memory(memory: SavedMemory, program: Program) -> None:
+def _require_memory(memory: SavedMemory, program: Program, layout: StateLayout) -> None:
     """Check what was computed: first the sizes, then the numbers."""
-    layout, chunk = program.state_layout, memory.chunk
+    chunk = memory.chunk
     in_flight = in_flight_of(chunk) if chunk else None
     position = len(memory.token_ids)
     stops, first = state_stops(layout, position, in_flight), first_unsealed(position)

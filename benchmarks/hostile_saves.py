@@ -3,9 +3,10 @@
     python -m benchmarks.hostile_saves [--step N] [--only WORD] [--part 1/20] [--json]
 
 Saves of stories260K and of a recurrent program, at rest, in the middle of a token and of a chunk,
-and of ids alone: cut at every length, and with every byte changed, also when the hash was computed
-anew. Each case must end in a named error that has taken nothing, or in a sequence that says just
-what the save says and runs, within 64 MiB and a second of processor time. Exit 1 if one does not.
+and of ids alone: cut at every length, and with every byte changed, also when size and hash were
+stated anew. Each case must end in a named error that has taken nothing, or in a sequence that says
+just what the save says and runs, within 64 MiB and a second of processor time. Exit 1 if one does
+not.
 """
 
 import sys
@@ -14,9 +15,10 @@ from pathlib import Path
 
 from tests.hostile.byte_sweep import cuts, flips
 from tests.hostile.save_trips import save_subjects, save_trip
-from tests.saves import reseal_save
+from tests.saves import reseal_save, resize_save
 
 from benchmarks.hostile_bytes import Subject, sweep_all
+from sslm.formats.save_blob import HEADER_SIZE_BYTES
 
 
 def subjects(_: Path, step: int) -> Iterator[Subject]:
@@ -25,6 +27,7 @@ def subjects(_: Path, step: int) -> Iterator[Subject]:
         trip, sound = save_trip(save), save.sound
         for change, cases in (
             ("cut", cuts(sound, step=step)),
+            ("cut, sealed", cuts(sound, step=step, first=HEADER_SIZE_BYTES, seal=resize_save)),
             ("flipped", flips(sound, step=step)),
             ("flipped, sealed", flips(sound, step=step, seal=reseal_save)),
         ):

@@ -13,6 +13,7 @@ from sslm.formats.save_records import (
 )
 
 HASH_SLICE = slice(32, 64)
+SIZE_SLICE = slice(16, 24)
 
 MEMORY = SavedMemory(
     token_ids=array("i", range(65)),
@@ -63,3 +64,10 @@ def reseal_save(blob: bytes) -> bytes:
     blank[HASH_SLICE] = bytes(32)
     blank[HASH_SLICE] = hashlib.sha256(blank).digest()
     return bytes(blank)
+
+
+def resize_save(blob: bytes) -> bytes:
+    """Make stated size and hash those of the content, which has a header at least."""
+    changed = bytearray(blob)
+    changed[SIZE_SLICE] = len(blob).to_bytes(8, "little")
+    return reseal_save(bytes(changed))

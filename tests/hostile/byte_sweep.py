@@ -87,10 +87,23 @@ class Sweep:
         self.seconds = max(self.seconds, other.seconds)
 
 
-def cuts(sound: bytes, *, step: int = 1) -> Iterator[Case]:
-    """Every beginning of a file that is not all of it."""
-    for size in range(0, len(sound), step):
-        yield Case(f"cut to {size} bytes", size, partial(sound.__getitem__, slice(size)))
+def cuts(
+    sound: bytes,
+    *,
+    step: int = 1,
+    first: int = 0,
+    seal: Callable[[bytes], bytes] = lambda content: content,
+) -> Iterator[Case]:
+    """Every beginning of a file that is not all of it, from *first* bytes on.
+
+    *seal* does to the file what an attacker would do afterwards.
+    """
+    for size in range(first, len(sound), step):
+        yield Case(f"cut to {size} bytes", size, partial(_cut, sound, size, seal))
+
+
+def _cut(sound: bytes, size: int, seal: Callable[[bytes], bytes]) -> bytes:
+    return seal(sound[:size])
 
 
 def section_cuts(sound: bytes, *, step: int = 1) -> Iterator[Case]:

@@ -8,11 +8,12 @@ from functools import cache
 import pytest
 
 from sslm.errors.saves import SaveIntegrityError
+from sslm.formats.save_blob import HEADER_SIZE_BYTES
 from sslm.runtime.saving import restore, save
 from sslm.runtime.sequence_options import SequenceOptions
 from tests.hostile.byte_sweep import cuts, flips, sweep
 from tests.hostile.save_trips import SaveSubject, save_subjects, save_trip
-from tests.saves import reseal_save
+from tests.saves import reseal_save, resize_save
 from tests.sequences import new_pool, new_sequence, run
 from tests.tiny_models import MODEL_ID
 
@@ -38,6 +39,9 @@ def test_spoiled_saves(name: str) -> None:
     step = max(1, len(sound) // 40) | 1
     cut = sweep(cuts(sound, step=step), trip, sound=sound)
     assert (cut.failures, cut.loaded) == ([], 0)
+    sealed_cuts = cuts(sound, step=step, first=HEADER_SIZE_BYTES, seal=resize_save)
+    sealed_cut = sweep(sealed_cuts, trip, sound=sound)
+    assert (sealed_cut.failures, sealed_cut.loaded) == ([], 0)
     changed = sweep(flips(sound, step=step), trip, sound=sound)
     assert (changed.failures, changed.loaded) == ([], 0)
     sealed = sweep(flips(sound, step=step, seal=reseal_save), trip, sound=sound)

@@ -38,7 +38,6 @@ CHUNK = SavedChunk(
     token_ids=array("i", [5, 6]),
     next_segment=3,
     first_logits_row=1,
-    is_prefill=True,
     residual=b"r" * 24,
     digests=b"d" * 64,
 )

@@ -102,7 +102,7 @@ def _memory_pieces(memory: SavedMemory, pending: "array[int]") -> list[Bytes]:
             NOTHING_CHOSEN if memory.selected is None else memory.selected,
             chunk.next_segment if chunk else 0,
             chunk.first_logits_row if chunk else 0,
-            chunk.is_prefill if chunk else 0,
+            0,
             memory.layers_run,
             memory.chunk_count,
             *memory.saturations,

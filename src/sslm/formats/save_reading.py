@@ -50,15 +50,6 @@ class _Counts:
     pending: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a chunk stands."""
-
-    next_segment: int
-    first_logits_row: int
-    is_prefill: bool
-
-
 def read_save(blob: Bytes) -> SavedSequence:
     """Check the form of a save and return what it holds.
 
@@ -179,14 +170,13 @@ def _read_memory(reader: BoundedReader, counts: _Counts) -> "tuple[array[int], S
     )
 
 
-def _read_place(reader: BoundedReader, counts: _Counts) -> _Place:
-    """Read where the chunk stands; the fields are zero if there is none."""
-    is_there = counts.rows > 0
-    return _Place(
-        reader.u32("next segment", at_least=int(is_there), at_most=U32_MAX if is_there else 0),
-        reader.u32("first scored row", at_most=counts.rows),
-        bool(reader.u32("whether tokens were given", at_most=int(is_there))),
-    )
+def _read_place(reader: BoundedReader, counts: _Counts) -> tuple[int, int]:
+    """Read next segment and first scored row of the chunk, which are zero if there is none."""
+    least, most = (1, U32_MAX) if counts.rows else (0, 0)
+    next_segment = reader.u32("next segment", at_least=least, at_most=most)
+    first_logits_row = reader.u32("first scored row", at_most=counts.rows)
+    reader.zero_padding("after the first scored row", alignment_bytes=8)
+    return next_segment, first_logits_row
 
 
 def _read_states(reader: BoundedReader, count: int) -> tuple[SavedState, ...]:
@@ -212,14 +202,14 @@ def _read_part(reader: BoundedReader, name: str, size_bytes: int) -> memoryview:
 
 
 def _chunk(
-    place: _Place, token_ids: "array[int]", residual: memoryview, digests: memoryview
+    place: tuple[int, int], token_ids: "array[int]", residual: memoryview, digests: memoryview
 ) -> SavedChunk | None:
     if token_ids:
+        next_segment, first_logits_row = place
         return SavedChunk(
             token_ids=token_ids,
-            next_segment=place.next_segment,
-            first_logits_row=place.first_logits_row,
-            is_prefill=place.is_prefill,
+            next_segment=next_segment,
+            first_logits_row=first_logits_row,
             residual=residual,
             digests=digests,
         )

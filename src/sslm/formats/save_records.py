@@ -53,7 +53,6 @@ class SavedChunk:
         token_ids: int32, 1 … 64 of them.
         next_segment: The segment that comes next.
         first_logits_row: Rows from here on are scored; the count of rows means none.
-        is_prefill: Whether the tokens were given, and not chosen by the sequence.
         residual: int32 [rows, hidden_size].
         digests: 32 bytes a row once the last layer has run, else none.
     """
@@ -61,7 +60,6 @@ class SavedChunk:
     token_ids: "array[int]"
     next_segment: int
     first_logits_row: int
-    is_prefill: bool
     residual: Bytes
     digests: Bytes
 

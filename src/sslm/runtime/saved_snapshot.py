@@ -88,7 +88,6 @@ def _chunk(in_flight: InFlight) -> SavedChunk:
         token_ids=in_flight.token_ids,
         next_segment=in_flight.next_segment,
         first_logits_row=in_flight.first_logits_row,
-        is_prefill=in_flight.is_prefill,
         residual=in_flight.residual,
         digests=in_flight.digests,
     )
@@ -141,7 +140,8 @@ def in_flight_of(chunk: SavedChunk) -> InFlight:
         token_ids=chunk.token_ids,
         next_segment=chunk.next_segment,
         first_logits_row=chunk.first_logits_row,
-        is_prefill=chunk.is_prefill,
+        # A hint about how work is shared, which no result depends on.
+        is_prefill=len(chunk.token_ids) > 1,
         residual=bytes(chunk.residual),
         digests=bytes(chunk.digests),
     )

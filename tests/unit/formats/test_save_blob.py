@@ -113,7 +113,7 @@ def test_the_layout_is_the_documented_one() -> None:
 def test_the_layout_of_memory_is_the_documented_one() -> None:
     blob = encode_save(MID_CHUNK)
     assert struct.unpack_from("<IIIIQ", blob, 128) == (65, 2, 2, 0, 3)
-    assert struct.unpack_from("<iIIIQQ6Q", blob, 152) == (-2, 3, 1, 1, 8, 2, 1, 2, 3, 4, 5, 6)
+    assert struct.unpack_from("<iIIIQQ6Q", blob, 152) == (-2, 3, 1, 0, 8, 2, 1, 2, 3, 4, 5, 6)
     assert blob[232:264] == MEMORY.link
     assert struct.unpack_from("<IIQQQQQ", blob, 264) == (3, 0, 24, 64, 20, 128, 9)
     assert struct.unpack_from("<12I", blob, 312) == (1, 1, 2, 3, 2, 1, 2, 3, 3, 2, 1, 5)
@@ -146,10 +146,9 @@ def _changed(saved: SavedSequence, layout: str, offset: int, value: int) -> byte
         pytest.param(SAVED, "<i", 152, -3, FieldTooSmallError, id="chosen token"),
         pytest.param(SAVED, "<I", 156, 1, FieldTooLargeError, id="segment without a chunk"),
         pytest.param(SAVED, "<I", 160, 1, FieldTooLargeError, id="scored row without a chunk"),
-        pytest.param(SAVED, "<I", 164, 1, FieldTooLargeError, id="kind without a chunk"),
         pytest.param(MID_CHUNK, "<I", 156, 0, FieldTooSmallError, id="chunk before its beginning"),
         pytest.param(MID_CHUNK, "<I", 160, 3, FieldTooLargeError, id="scored row past the chunk"),
-        pytest.param(MID_CHUNK, "<I", 164, 2, FieldTooLargeError, id="kind of the chunk"),
+        pytest.param(MID_CHUNK, "<I", 164, 1, NonZeroPaddingError, id="reserved of the chunk"),
         pytest.param(SAVED, "<Q", 184, (1 << 62) + 1, FieldTooLargeError, id="saturations"),
         pytest.param(SAVED, "<I", 264, 4097, FieldTooLargeError, id="too many states"),
         pytest.param(SAVED, "<I", 268, 1, NonZeroPaddingError, id="reserved of the states"),

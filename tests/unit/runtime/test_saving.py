@@ -84,6 +84,31 @@ def test_a_save_of_every_slice_leads_to_the_same_end(plan: ReferencePlan) -> Non
     assert places == {None, *range(2, plan.program.first_head_index + 1)}
 
 
+def test_later_saves_are_those_of_a_sequence_that_was_never_saved(plan: ReferencePlan) -> None:
+    """Restored at every slice, it takes the next step to the same bytes.
+
+    The head is taken in one slice: what it has scored is not saved, and scored again.
+    """
+    with new_sequence(plan, new_pool(plan)) as sequence:
+        sequence.push(PROMPT)
+        while sequence.state.token_count < 78 or sequence.pending_count:
+            blob = save(sequence)
+            with restored(plan, blob) as other:
+                for one in (sequence, other):
+                    if one.pending_count:
+                        step(plan, one, units=2 if _is_before_head(plan, blob) else 1)
+                    else:
+                        one.decode()
+                assert save(other) == save(sequence)
+
+
+def _is_before_head(plan: ReferencePlan, blob: bytes) -> bool:
+    memory = read_save(blob).memory
+    assert memory is not None
+    chunk = memory.chunk
+    return chunk is not None and chunk.next_segment == plan.program.first_head_index
+
+
 def test_what_comes_after_restoring_may_be_saved_again(plan: ReferencePlan) -> None:
     with new_sequence(plan, new_pool(plan)) as sequence:
         sequence.push(PROMPT)

@@ -32,7 +32,7 @@ class Cutoff:
         self.deadline_s = deadline_s
         self.cancellation = Cancellation()
         # Without a deadline nobody asks what time it is.
-        self._started_s = 0.0 if deadline_s is None else time.monotonic()
+        self._started_s: float = 0 if deadline_s is None else time.monotonic()
         self._is_cancelled = False
         self.has_begun = False
 

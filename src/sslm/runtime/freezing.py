@@ -85,10 +85,11 @@ def adopt(state: SequenceState, snapshot: Snapshot) -> None:
         KvPoolExhaustedError: If the pool has too few pages for the rest; nothing has changed.
     """
     _require_fit(state, snapshot)
+    ids = _all_tokens(snapshot)
     page_count = max(page_count_for(snapshot.token_count), state.options.reserved_page_count)
     state.hold.put_first(snapshot.hold, page_count)
     state.list_pages()
-    _become(state, snapshot)
+    _become(state, snapshot, ids)
 
 
 def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memoryview]) -> None:
@@ -104,15 +105,19 @@ def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memor
             :func:`adopt` does; nothing has changed.
     """
     _require_fit(state, snapshot)
+    ids = _all_tokens(snapshot)
     state.require_room(snapshot.token_count)
     size = state.layout.page_size_bytes
     for index, content in zip(state.hold.pages, pages, strict=False):
         state.memory.pool[size * index : size * (index + 1)] = content
-    _become(state, snapshot)
+    _become(state, snapshot, ids)
 
 
-def _become(state: SequenceState, snapshot: Snapshot) -> None:
-    """Take everything from a snapshot but its full pages."""
+def _become(state: SequenceState, snapshot: Snapshot, ids: "array[int]") -> None:
+    """Take everything from a snapshot but its full pages; *ids* are all its tokens.
+
+    From here on no memory is asked for that could be refused.
+    """
     position = len(snapshot.token_ids)
     if snapshot.tail:
         stops, first = snapshot.stops(state.layout), first_unsealed(position)
@@ -122,7 +127,7 @@ def _become(state: SequenceState, snapshot: Snapshot) -> None:
     memory.fixed[:] = snapshot.fixed
     memory.residual[: len(snapshot.last_residual)] = snapshot.last_residual
     state.forced_tokens = counters.forced_tokens
-    _write_tokens(state, snapshot)
+    state.data.token_ids[: len(ids)] = ids
     struct = state.data.struct
     struct.layers_run, struct.chunk_count = counters.layers_run, counters.chunk_count
     struct.link[:] = snapshot.link
@@ -133,10 +138,12 @@ def _become(state: SequenceState, snapshot: Snapshot) -> None:
         _resume(state, snapshot.in_flight)
 
 
-def _write_tokens(state: SequenceState, snapshot: Snapshot) -> None:
-    in_flight = snapshot.in_flight.token_ids if snapshot.in_flight else array("i")
-    ids = snapshot.token_ids + in_flight + snapshot.pending
-    state.data.token_ids[: len(ids)] = ids
+def _all_tokens(snapshot: Snapshot) -> "array[int]":
+    ids = array("i", snapshot.token_ids)
+    if snapshot.in_flight is not None:
+        ids.extend(snapshot.in_flight.token_ids)
+    ids.extend(snapshot.pending)
+    return ids
 
 
 def _require_fit(state: SequenceState, snapshot: Snapshot) -> None:

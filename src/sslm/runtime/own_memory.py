@@ -1,5 +1,7 @@
 """Zeroed memory that the system may refuse."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from sslm.errors.runtime import MemoryRefusedError
@@ -26,7 +28,14 @@ def zeroed_memory(size_bytes: int, what: str) -> memoryview:
     """Return memory of any alignment; raises as :func:`mapped_memory` does."""
     if size_bytes >= _MAPPED_FROM_BYTES:
         return mapped_memory(size_bytes, what)
-    try:
+    with named_refusal(what, size_bytes):
         return memoryview(bytearray(size_bytes))
+
+
+@contextmanager
+def named_refusal(what: str, size_bytes: int) -> Iterator[None]:
+    """Turn a MemoryError of the block into a MemoryRefusedError."""
+    try:
+        yield
     except MemoryError as error:
         raise MemoryRefusedError(what, size_bytes) from error

@@ -6,10 +6,11 @@ from sslm.formats.save_records import SavedSequence
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program
 from sslm.runtime.kv_pool import KvPool, page_count_for
+from sslm.runtime.own_memory import named_refusal
 from sslm.runtime.saved_checks import require_restorable
 from sslm.runtime.saved_snapshot import record_of, snapshot_of
 from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.snapshot import Snapshot
 
 
@@ -40,11 +41,15 @@ def save(source: Sequence | Snapshot, *, kv: bool = True) -> bytes:
     Raises:
         ObjectClosedError: If the sequence is closed, or the snapshot released.
         SequenceInUseError: If another call uses the sequence.
+        MemoryRefusedError: If the system has no memory for it.
     """
     # A hold of its own: nobody else's release gives its pages to another sequence meanwhile.
     snapshot = source.share() if isinstance(source, Snapshot) else source.snapshot()
+    page_size_bytes = snapshot.hold.pool.layout.page_size_bytes
+    size_bytes = snapshot.size_bytes + page_size_bytes * len(snapshot.hold.pages)
     try:
-        return encode_save(record_of(snapshot, kv=kv))
+        with named_refusal("a save", size_bytes):
+            return encode_save(record_of(snapshot, kv=kv))
     finally:
         snapshot.release()
 
@@ -71,10 +76,12 @@ def restore(
             one class per defect, in ``sslm.errors.saves`` and ``sslm.errors.reading``.
         ContextLengthError: If its tokens are more than the context.
         OptionRangeError: As :class:`Sequence` raises it.
-        KvPoolExhaustedError: If the pool has too few pages. In each case nothing was taken.
+        KvPoolExhaustedError: If the pool has too few pages.
+        MemoryRefusedError: If the system has no memory. In each case nothing was taken.
     """
-    saved = read_save(blob)
-    require_restorable(saved, program, model_id, options)
+    with named_refusal("what a save holds", len(blob)):
+        saved = read_save(blob)
+        require_restorable(saved, program, model_id, options)
     sequence = Sequence(program, pool, model_id, options)
     try:
         _fill(sequence, saved)
@@ -91,14 +98,18 @@ def restore_into(sequence: Sequence, blob: bytes | memoryview) -> None:
         SequenceNotFreshError: If it has tokens.
         ObjectClosedError: If it is closed.
         SequenceInUseError: If another call uses it.
-        ArtifactError, ContextLengthError, KvPoolExhaustedError: As :func:`restore` does. In each
-            case the sequence is as fresh as it was.
+        ArtifactError, ContextLengthError, KvPoolExhaustedError, MemoryRefusedError: As
+            :func:`restore` does. In each case the sequence is as fresh as it was.
     """
-    saved = read_save(blob)
-    require_restorable(saved, sequence.program, sequence.state.model_id, sequence.options)
+    with named_refusal("what a save holds", len(blob)):
+        saved = read_save(blob)
+        require_restorable(saved, sequence.program, sequence.state.model_id, sequence.options)
     _fill(sequence, saved)
 
 
 def _fill(sequence: Sequence, saved: SavedSequence) -> None:
-    snapshot = snapshot_of(saved, sequence.state.hold.pool.hold())
+    with named_refusal(
+        "a copy of what a sequence has", sequence_size_bytes(sequence.program, sequence.options)
+    ):
+        snapshot = snapshot_of(saved, sequence.state.hold.pool.hold())
     sequence.load(snapshot, saved.memory.pages if saved.memory else ())

@@ -1,5 +1,6 @@
 """One sequence: tokens pushed in, positions computed, a token chosen after the last one."""
 
+from array import array
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as TokenIds
 from contextlib import contextmanager
@@ -7,7 +8,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn, Self
 
-from sslm.errors.runtime import NotCopyableError, ObjectClosedError, SequenceInUseError
+from sslm.errors.runtime import (
+    MemoryRefusedError,
+    NotCopyableError,
+    ObjectClosedError,
+    SequenceInUseError,
+)
 from sslm.numerics.digests import answer_digest
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import SequenceMemory
@@ -15,7 +21,7 @@ from sslm.program.program import Program
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.freezing import adopt, freeze, load
 from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.sequence_state import SequenceState
 from sslm.runtime.snapshot import Snapshot
 from sslm.runtime.token_ids import admissible_token_ids, checked_token_ids
@@ -106,6 +112,9 @@ class Sequence:
         turn = self.begin_use()
         try:
             yield self.state
+        except MemoryError as error:
+            size_bytes = sequence_size_bytes(self.program, self.options)
+            raise MemoryRefusedError("a copy of what a sequence has", size_bytes) from error
         finally:
             self.end_use(turn)
 
@@ -197,7 +206,8 @@ class Sequence:
                 saturations=self.saturations,
             )
 
-    # What it can be told. Each raises ObjectClosedError and SequenceInUseError too.
+    # What it can be told. Each raises ObjectClosedError and SequenceInUseError too, and
+    # MemoryRefusedError if the system has no memory; then nothing has changed.
 
     def push(self, token_ids: Iterable[object]) -> None:
         """Queue tokens to compute. The token chosen before is forgotten, unless there are none.
@@ -209,7 +219,7 @@ class Sequence:
             KvPoolExhaustedError: If the pool has no pages for them; nothing was queued.
         """
         with self._used() as state:
-            ids = checked_token_ids(token_ids, self.program.vocab_size)
+            ids = array("i", checked_token_ids(token_ids, self.program.vocab_size))
             state.require_room(len(ids))
             state.admit(ids)
 
@@ -223,7 +233,8 @@ class Sequence:
                 were queued, ``consumed_tokens`` of the error, and stay so.
         """
         with self._used() as state:
-            ids, refusal = admissible_token_ids(token_ids, self.program.vocab_size)
+            admissible, refusal = admissible_token_ids(token_ids, self.program.vocab_size)
+            ids = memoryview(array("i", admissible))
             count, shortage = state.room(len(ids))
             state.admit(ids[:count])
             # What comes first is what is told: a bad id may lie behind the end of the context.
@@ -247,8 +258,9 @@ class Sequence:
         """
         with self._used() as state:
             token_id = state.chosen()
+            ids = array("i", [token_id])
             state.require_room(1)
-            state.admit([token_id])
+            state.admit(ids)
             return token_id
 
     def snapshot(self) -> Snapshot:

@@ -1,7 +1,6 @@
 """What a sequence holds between runs: its tokens, where it stands, and the memory of its states."""
 
 from array import array
-from collections.abc import Sequence as TokenIds
 
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -21,7 +20,7 @@ from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.own_memory import zeroed_memory
 from sslm.runtime.sequence_options import SequenceOptions, buffer_sizes_bytes
 
-_NO_PAGE = b"\xff\xff\xff\xff"
+_NO_PAGE = -1
 
 
 class SequenceState:
@@ -71,21 +70,24 @@ class SequenceState:
         self.list_pages()
 
     def empty(self) -> None:
-        """Become what a fresh sequence is, pages left aside."""
+        """Become what a fresh sequence is, pages and states left aside."""
         struct = self.data.struct
         struct.pending_count = struct.is_in_flight = struct.computed_count = 0
         struct.selected = NOT_SCORED
         struct.link[:] = first_link(self.program.arithmetic_version, self.model_id)
         struct.layers_run = struct.chunk_count = struct.last_row = struct.is_decoding = 0
         self.forced_tokens = 0
-        for buffer in (self.memory.fixed, self.memory.saturations):
-            buffer[:] = bytes(buffer.nbytes)
 
     def list_pages(self) -> None:
-        """Write the page table; where there is no page yet, an index that no run accepts."""
-        table, pages = self.memory.pages, array("i", self.hold.pages)
-        absent = table.nbytes // 4 - len(pages)
-        table.cast("B")[:] = pages.tobytes() + _NO_PAGE * absent
+        """Write the page table; where there is no page yet, an index that no run accepts.
+
+        Takes no memory: the pages have been taken, and a table without them would be wrong.
+        """
+        table, pages = self.memory.pages, self.hold.pages
+        for index, page in enumerate(pages):
+            table[index] = page
+        for index in range(len(pages), len(table)):
+            table[index] = _NO_PAGE
 
     @property
     def position(self) -> int:
@@ -144,11 +146,11 @@ class SequenceState:
             self.hold.take(missing)
             self.list_pages()
 
-    def admit(self, ids: TokenIds[int]) -> None:
-        """Queue tokens for which there is room. The token chosen before is forgotten."""
+    def admit(self, ids: "array[int] | memoryview") -> None:
+        """Queue int32 ids for which there is room. The token chosen before is forgotten."""
         if ids:
             struct, end = self.data.struct, self.token_count
-            self.data.token_ids[end : end + len(ids)] = array("i", ids)
+            self.data.token_ids[end : end + len(ids)] = ids
             struct.is_decoding = struct.selected >= 0 and len(ids) == 1
             struct.pending_count += len(ids)
             struct.selected = NOT_SCORED
@@ -205,8 +207,13 @@ class SequenceState:
             KvPoolExhaustedError: If shared pages were among those reserved and there are too few
                 free ones in their place; nothing has changed.
         """
+        buffers = self.memory.fixed, self.memory.saturations
+        # First what may be refused.
+        zeros = [bytes(buffer.nbytes) for buffer in buffers]
         self.hold.keep_own(self.options.reserved_page_count)
         self.empty()
+        for buffer, zero in zip(buffers, zeros, strict=True):
+            buffer[:] = zero
         self.list_pages()
 
     def release(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence as Sequences
 from dataclasses import dataclass
 
 from sslm.errors.base import SslmError
-from sslm.errors.runtime import OptionRangeError, SequenceReleasedError
+from sslm.errors.runtime import MemoryRefusedError, OptionRangeError, SequenceReleasedError
 from sslm.errors.showing import int_range
 from sslm.program.plan import Plan
 from sslm.program.program import Program
@@ -62,8 +62,8 @@ def advance(
         As many outcomes as sequences, in their order. Errors in them: ObjectClosedError,
         SequenceInUseError and SequenceBusyError (nothing pending) of sequences that did not run,
         SequenceReleasedError of those that were closed meanwhile, and what a run raised, such as
-        RunCancelledError: its sequences, and those whose turn would have come after it, stand where
-        they stood.
+        RunCancelledError, or MemoryRefusedError if the system had no memory for it: its sequences,
+        and those whose turn would have come after it, stand where they stood.
 
     Raises:
         OptionRangeError: If the budget is below 1, a sequence is listed twice, or a chunk alone has
@@ -156,6 +156,10 @@ def _run(
         )
     except SslmError as error:
         value = as_value(error)
+    except MemoryError:
+        rows = sum(data.in_flight_count for data in sequences)
+        size_bytes = 4 * plan.program.residual.width * rows
+        value = MemoryRefusedError("the rows of a slice", size_bytes)
     if costs and value is None:
         _note(costs, plan.program, waiting, stages, costs.now_ns() - started_ns)
     for outcome in waiting:

@@ -170,7 +170,7 @@ class Speaker:
     @property
     def units(self) -> int:
         """Layers that were run so far."""
-        return self.sequence.state.layers_run
+        return int(self.sequence.state.data.struct.layers_run)
 
     @property
     def digest(self) -> str:

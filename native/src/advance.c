@@ -25,6 +25,15 @@ static void begin_chunk(const sslm_program *program, sslm_sequence *sequence)
     sequence->chunk_count++;
 }
 
+/* A chunk that no run has begun is none: what was pending is pending again, as it was before. */
+static void put_back_chunk(sslm_sequence *sequence)
+{
+    if (!sequence->is_in_flight || sequence->next_segment > 0) return;
+    sequence->pending_count += sequence->span.row_count;
+    sequence->is_in_flight = 0;
+    sequence->chunk_count--;
+}
+
 /* Where a slice ends that begins where the sequence stands: the embedding belongs to the first unit after it, and the
  * selection to the last one before it. */
 static int32_t slice_end(const sslm_program *program, const sslm_sequence *sequence, int32_t units)
@@ -117,13 +126,8 @@ static void move_run(const sslm_plan *plan, const sslm_advance *advance, int32_t
     }
 }
 
-int32_t sslm_native_advance(sslm_plan *plan, sslm_advance *advance)
+static int32_t run_slices(sslm_plan *plan, sslm_advance *advance)
 {
-    for (int32_t i = 0; i < advance->sequence_count; i++) {
-        sslm_sequence *sequence = advance->sequences[i];
-        sequence->progress = SSLM_STAYED;
-        if (!sequence->is_in_flight) begin_chunk(plan->program, sequence);
-    }
     advance->run.spans = advance->spans;
     for (int32_t done = 0, count; done < advance->sequence_count; done += count) {
         count = fill_run(plan->program, advance);
@@ -133,4 +137,16 @@ int32_t sslm_native_advance(sslm_plan *plan, sslm_advance *advance)
         move_run(plan, advance, count);
     }
     return SSLM_OK;
+}
+
+int32_t sslm_native_advance(sslm_plan *plan, sslm_advance *advance)
+{
+    for (int32_t i = 0; i < advance->sequence_count; i++) {
+        sslm_sequence *sequence = advance->sequences[i];
+        sequence->progress = SSLM_STAYED;
+        if (!sequence->is_in_flight) begin_chunk(plan->program, sequence);
+    }
+    int32_t status = run_slices(plan, advance);
+    for (int32_t i = 0; i < advance->sequence_count; i++) put_back_chunk(advance->sequences[i]);
+    return status;
 }

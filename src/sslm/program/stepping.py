@@ -30,11 +30,15 @@ def advance_by_runs(
         if not data.struct.is_in_flight:
             begin_chunk(program, data)
     stage = partial(_stage, program, budget_units)
-    for (first, last), group in groupby(sorted(sequences, key=stage), key=stage):
-        for batch in _batches(list(group), row_count_max):
-            run(first, last, [data.span() for data in batch])
-            for data in batch:
-                _move_chunk(program, data, last)
+    try:
+        for (first, last), group in groupby(sorted(sequences, key=stage), key=stage):
+            for batch in _batches(list(group), row_count_max):
+                run(first, last, [data.span() for data in batch])
+                for data in batch:
+                    _move_chunk(program, data, last)
+    finally:
+        for data in sequences:
+            _put_back_chunk(data)
 
 
 def slice_end(program: Program, first: int, stop: int, units: int) -> int:
@@ -96,6 +100,15 @@ def begin_chunk(program: Program, data: SequenceData) -> None:
     struct.stop_segment = len(program.segments) if has_head else program.first_head_index
     struct.is_in_flight = True
     struct.chunk_count += 1
+
+
+def _put_back_chunk(data: SequenceData) -> None:
+    """Make a chunk that no run has begun pending again: it is none."""
+    struct = data.struct
+    if struct.is_in_flight and struct.next_segment == 0:
+        struct.pending_count += struct.span.row_count
+        struct.is_in_flight = False
+        struct.chunk_count -= 1
 
 
 def _move_chunk(program: Program, data: SequenceData, last: int) -> None:

@@ -195,6 +195,16 @@ class SnapshotMismatchError(ArgumentError):
     expected: str
 
 
+class PlanMismatchError(ArgumentError):
+    """A sequence of one program was to be advanced by a plan of another; nothing has run."""
+
+    status = Status.PLAN_MISMATCH
+    message = (
+        "the sequence was made for another program than the plan was compiled from; advance it "
+        "with a plan of its own model"
+    )
+
+
 class MisalignedMemoryError(ArgumentError):
     """Memory of the caller's begins where kernels cannot use it; it was not touched."""
 

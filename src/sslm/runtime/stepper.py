@@ -4,7 +4,12 @@ from collections.abc import Sequence as Sequences
 from dataclasses import dataclass
 
 from sslm.errors.base import SslmError
-from sslm.errors.runtime import MemoryRefusedError, OptionRangeError, SequenceReleasedError
+from sslm.errors.runtime import (
+    MemoryRefusedError,
+    OptionRangeError,
+    PlanMismatchError,
+    SequenceReleasedError,
+)
 from sslm.errors.showing import int_range
 from sslm.program.plan import Plan
 from sslm.program.program import Program
@@ -60,10 +65,11 @@ def advance(
 
     Returns:
         As many outcomes as sequences, in their order. Errors in them: ObjectClosedError,
-        SequenceInUseError and SequenceBusyError (nothing pending) of sequences that did not run,
-        SequenceReleasedError of those that were closed meanwhile, and what a run raised, such as
-        RunCancelledError, or MemoryRefusedError if the system had no memory for it: its sequences,
-        and those whose turn would have come after it, stand where they stood.
+        SequenceInUseError, PlanMismatchError (of another program) and SequenceBusyError (nothing
+        pending) of sequences that did not run, SequenceReleasedError of those that were closed
+        meanwhile, and what a run raised, such as RunCancelledError, or MemoryRefusedError if the
+        system had no memory for it: its sequences, and those whose turn would have come after it,
+        stand where they stood.
 
     Raises:
         OptionRangeError: If the budget is below 1, a sequence is listed twice, or a chunk alone has
@@ -76,7 +82,7 @@ def advance(
     outcomes = [Outcome(sequence) for sequence in sequences]
     turns: list[tuple[Sequence, Turn]] = []
     try:
-        waiting = _begin(outcomes, turns, chunk_rows)
+        waiting = _begin(plan, outcomes, turns, chunk_rows)
         _require_rows(waiting, row_count_max)
         if waiting:
             _run(
@@ -110,13 +116,19 @@ def finished(outcomes: list[Outcome]) -> list[tuple[Sequence, Chunk]]:
 
 
 def _begin(
-    outcomes: list[Outcome], turns: list[tuple[Sequence, Turn]], chunk_rows: int | None
+    plan: Plan,
+    outcomes: list[Outcome],
+    turns: list[tuple[Sequence, Turn]],
+    chunk_rows: int | None,
 ) -> list[Outcome]:
     """Begin to use the sequences; return those that have something to compute."""
     waiting = []
     for outcome in outcomes:
         try:
             turns.append((outcome.sequence, outcome.sequence.begin_use()))
+            # Its buffers have the sizes of its own program, and a run trusts them.
+            if outcome.sequence.program is not plan.program:
+                raise PlanMismatchError
             outcome.sequence.state.require_pending()
             outcome.sequence.state.limit_chunk(chunk_rows)
             waiting.append(outcome)

@@ -137,24 +137,25 @@ def test_the_end_of_the_pool(case: Case) -> None:
 @pytest.mark.seed_call(
     "sslm_prefill",
     refusal="SSLM_TOKEN_ID_OUT_OF_RANGE",
-    case="at the end of context and pool: an id counts before both, and what comes first before all",
+    case="at the end of context and pool: what comes first, and an id before both",
     here="TokenIdRangeError",
 )
 @pytest.mark.parametrize(
-    ("bad_at", "context_tokens", "page_count", "kind", "consumed"),
+    ("bad_at", "room", "kind", "consumed"),
     [
-        (64, 64, 1, TokenIdRangeError, 64),
-        (65, 64, 12, ContextLengthError, 64),
-        (65, 200, 1, KvPoolExhaustedError, 64),
-        (63, 64, 1, TokenIdRangeError, 63),
+        (64, (64, 1), TokenIdRangeError, 64),
+        (65, (64, 12), ContextLengthError, 64),
+        (65, (200, 1), KvPoolExhaustedError, 64),
+        (63, (64, 1), TokenIdRangeError, 63),
         # Where context and pool end together, it is the context.
-        (69, 64, 1, ContextLengthError, 64),
-        (69, 66, 1, KvPoolExhaustedError, 64),
+        (69, (64, 1), ContextLengthError, 64),
+        (69, (66, 1), KvPoolExhaustedError, 64),
     ],
 )
 def test_the_first_refusal_is_told(
-    case: Case, bad_at: int, context_tokens: int, page_count: int, kind: type[Any], consumed: int
+    case: Case, bad_at: int, room: tuple[int, int], kind: type[Any], consumed: int
 ) -> None:
+    context_tokens, page_count = room
     with case.sequence(case.pool(page_count), context_tokens=context_tokens) as sequence:
         with pytest.raises(kind) as caught:
             sequence.prefill([*PROMPT[:bad_at], -1, *PROMPT])

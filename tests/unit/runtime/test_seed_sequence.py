@@ -1,7 +1,8 @@
 """The seed's calls that make a sequence, reset and release it."""
 
 import threading
-from collections.abc import Callable, Sequence as Sequences
+from collections.abc import Callable
+from collections.abc import Sequence as Sequences
 from typing import Any
 
 import pytest

@@ -169,7 +169,7 @@ def _run(
     except SslmError as error:
         value = as_value(error)
     except MemoryError:
-        rows = sum(data.in_flight_count for data in sequences)
+        rows = sum(outcome.sequence.state.next_row_count for outcome in waiting)
         size_bytes = 4 * plan.program.residual.width * rows
         value = MemoryRefusedError("the rows of a slice", size_bytes)
     if costs and value is None:

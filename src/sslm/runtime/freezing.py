@@ -1,9 +1,15 @@
 """Sequences turned into snapshots, which other sequences adopt."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from sslm.errors.runtime import ContextLengthError, SequenceNotFreshError, SnapshotMismatchError
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import (
+    ContextLengthError,
+    SequenceNotFreshError,
+    SnapshotMismatchError,
+)
 from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.program.sequence_data import NOT_SCORED
 from sslm.program.states import PAGE_TOKENS
@@ -87,9 +93,10 @@ def adopt(state: SequenceState, snapshot: Snapshot) -> None:
     _require_fit(state, snapshot)
     ids = _all_tokens(snapshot)
     page_count = max(page_count_for(snapshot.token_count), state.options.reserved_page_count)
-    state.hold.put_first(snapshot.hold, page_count)
-    state.list_pages()
-    _become(state, snapshot, ids)
+    with _whole_or_nothing(state):
+        state.hold.put_first(snapshot.hold, page_count)
+        state.list_pages()
+        _become(state, snapshot, ids)
 
 
 def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memoryview]) -> None:
@@ -106,11 +113,27 @@ def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memor
     """
     _require_fit(state, snapshot)
     ids = _all_tokens(snapshot)
-    state.require_room(snapshot.token_count)
     size = state.layout.page_size_bytes
-    for index, content in zip(state.hold.pages, pages, strict=False):
-        state.memory.pool[size * index : size * (index + 1)] = content
-    _become(state, snapshot, ids)
+    with _whole_or_nothing(state):
+        state.require_room(snapshot.token_count)
+        for index, content in zip(state.hold.pages, pages, strict=False):
+            state.memory.pool[size * index : size * (index + 1)] = content
+        _become(state, snapshot, ids)
+
+
+@contextmanager
+def _whole_or_nothing(state: SequenceState) -> Iterator[None]:
+    """Leave a fresh sequence without pages where an interrupt cuts a change short.
+
+    One that looks fresh must not have a half of another's counters, or write into shared pages.
+    """
+    try:
+        yield
+    except SslmError:
+        raise  # A refusal, which changes nothing.
+    except BaseException:
+        state.forget()
+        raise
 
 
 def _become(state: SequenceState, snapshot: Snapshot, ids: "array[int]") -> None:

@@ -3,7 +3,6 @@
 from array import array
 from typing import Final
 
-from sslm.errors.runtime import ObjectClosedError
 from sslm.formats.save_records import (
     SATURATION_COUNT,
     SavedChunk,
@@ -14,8 +13,8 @@ from sslm.formats.save_records import (
 )
 from sslm.numerics.digests import first_link
 from sslm.program.states import State, StateKind, StateLayout
-from sslm.runtime.kv_pool import PageHold, page_count_for
-from sslm.runtime.snapshot import Counters, InFlight, Snapshot, first_unsealed
+from sslm.runtime.kv_pool import PageHold
+from sslm.runtime.snapshot import Counters, InFlight, Snapshot
 
 _KINDS: Final = {
     StateKind.PAGED_KEYS: SavedStateKind.KEYS,
@@ -43,12 +42,7 @@ def record_of(snapshot: Snapshot, *, kv: bool) -> SavedSequence:
     Args:
         snapshot: Not released, and not to be before the record is of no use any more.
         kv: Whether to keep what was computed, and not only which tokens there are.
-
-    Raises:
-        ObjectClosedError: If the snapshot is released.
     """
-    if len(snapshot.hold.pages) < page_count_for(first_unsealed(len(snapshot.token_ids))):
-        raise ObjectClosedError("snapshot")
     pending = snapshot.pending
     if not kv:
         begun = snapshot.in_flight.token_ids if snapshot.in_flight else array("i")

@@ -200,6 +200,12 @@ class SequenceState:
             stop_segment=struct.stop_segment,
         )
 
+    def forget(self) -> None:
+        """Become a sequence without tokens and pages, which nothing can keep from happening."""
+        self.empty()
+        self.hold.keep_own(0)
+        self.list_pages()
+
     def reset(self) -> None:
         """Become a fresh sequence.
 

@@ -1,12 +1,9 @@
 """Pages are counted, handed out once, and taken back."""
 
 import gc
-import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -22,6 +19,7 @@ from sslm.memory import address_of
 from sslm.program.states import StateLayout
 from sslm.runtime import kv_pool
 from sslm.runtime.kv_pool import KvPool, PageHold, kv_pool_size_bytes, page_count_for
+from tests.interrupting import interrupted_at_line
 
 LAYOUT = StateLayout((), (), page_size_bytes=192, fixed_size_bytes=0)
 STATELESS = StateLayout((), (), page_size_bytes=0, fixed_size_bytes=64)
@@ -156,7 +154,7 @@ def test_a_step_that_an_interrupt_cuts_short_loses_no_page_and_gives_none_twice(
             mine, theirs = pool.hold(), pool.hold()
             mine.take(1)
             theirs.take(2)
-            if not interrupted_at_line(line, partial(step, mine, theirs)):
+            if not interrupted_at_line(line, partial(step, mine, theirs), kv_pool):
                 break
             interrupted += 1
             gc.collect()
@@ -166,31 +164,6 @@ def test_a_step_that_an_interrupt_cuts_short_loses_no_page_and_gives_none_twice(
             assert sorted(set(held)) == [0, 1, 2, 3, 4, 5]
             assert set(rest.pages).isdisjoint(mine.pages + theirs.pages)
         assert interrupted > 3
-
-
-def interrupted_at_line(line: int, act: Callable[[], object]) -> bool:
-    """Interrupt a call when it begins the n-th line within the pool's module."""
-    seen = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal seen
-        if frame.f_code.co_filename != kv_pool.__file__:
-            return None
-        if event == "line":
-            seen += 1
-            if seen == line:
-                raise KeyboardInterrupt
-        return trace
-
-    previous = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        act()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(previous)
-    return False
 
 
 def test_a_pool_is_closed_when_nobody_holds_pages() -> None:

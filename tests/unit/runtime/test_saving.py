@@ -2,6 +2,8 @@
 
 from array import array
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +18,12 @@ from sslm.errors.runtime import (
     SequenceNotFreshError,
 )
 from sslm.formats.save_reading import read_save
+from sslm.runtime import freezing, saved_snapshot, saving, sequence_state
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
 from sslm.runtime.saving import restore, restore_into, save, save_size_bytes_max
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
+from tests.interrupting import interrupted_at_line
 from tests.sequences import (
     LONGEST,
     MODELS,
@@ -236,6 +240,41 @@ def test_a_refused_restore_takes_nothing(plan: ReferencePlan) -> None:
 def save_of_nothing(plan: ReferencePlan) -> bytes:
     with new_sequence(plan, new_pool(plan)) as empty:
         return save(empty)
+
+
+def test_an_interrupt_leaves_a_fresh_sequence_or_a_restored_one(plan: ReferencePlan) -> None:
+    """At each line of what restores or adopts: what looks fresh is fresh, and shares no page."""
+    modules = (saving, freezing, sequence_state, saved_snapshot)
+    pool = poisoned_pool(plan, 4, page_count=5)
+    with new_sequence(plan, pool) as first:
+        first.push([4] * 66)
+        run(plan, first)
+        step_of = save(first)
+        snapshot = first.snapshot()
+    nothing = save_of_nothing(plan)
+    shared = bytes(pool.memory)
+    for act in (
+        lambda one: restore_into(one, step_of),
+        lambda one: one.adopt(snapshot),
+    ):
+        for line in count(1):
+            with new_sequence(plan, pool, reserved_tokens=70) as sequence:
+                is_interrupted = interrupted_at_line(line, partial(act, sequence), *modules)
+                if sequence.position:
+                    assert save(sequence) == step_of
+                else:
+                    assert is_interrupted
+                    assert save(sequence) == nothing
+                    sequence.push([1] * 100)
+                    assert sequence.stats().shared_pages == 0
+                    sequence.reset()
+                    assert sequence.stats().resident_pages == 2
+            assert pool.held_page_count == len(snapshot.hold.pages)
+            if not is_interrupted:
+                break
+        assert line > 20
+    page, size = snapshot.hold.pages[0], pool.layout.page_size_bytes
+    assert shared[page * size : (page + 1) * size] == pool.memory[page * size : (page + 1) * size]
 
 
 def test_half_a_chunk_goes_on_with_other_options(plan: ReferencePlan) -> None:

@@ -21,6 +21,7 @@ from sslm.runtime.own_memory import zeroed_memory
 from sslm.runtime.sequence_options import SequenceOptions, buffer_sizes_bytes
 
 _NO_PAGE = -1
+_ZEROS = bytes(4096)
 
 
 class SequenceState:
@@ -202,8 +203,9 @@ class SequenceState:
 
     def forget(self) -> None:
         """Become a sequence without tokens and pages, which nothing can keep from happening."""
-        self.empty()
         self.hold.keep_own(0)
+        self.empty()
+        self._clear_states()
         self.list_pages()
 
     def reset(self) -> None:
@@ -213,14 +215,17 @@ class SequenceState:
             KvPoolExhaustedError: If shared pages were among those reserved and there are too few
                 free ones in their place; nothing has changed.
         """
-        buffers = self.memory.fixed, self.memory.saturations
-        # First what may be refused.
-        zeros = [bytes(buffer.nbytes) for buffer in buffers]
         self.hold.keep_own(self.options.reserved_page_count)
         self.empty()
-        for buffer, zero in zip(buffers, zeros, strict=True):
-            buffer[:] = zero
+        self._clear_states()
         self.list_pages()
+
+    def _clear_states(self) -> None:
+        # In small steps, as the system may refuse as many zeros as there are states.
+        for buffer in (self.memory.fixed, self.memory.saturations):
+            for at in range(0, buffer.nbytes, len(_ZEROS)):
+                part = buffer[at : at + len(_ZEROS)]
+                part[:] = _ZEROS[: part.nbytes]
 
     def release(self) -> None:
         """Give the pages back, and drop what is pending."""

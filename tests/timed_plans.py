@@ -15,6 +15,7 @@ from sslm.runtime.sequence import Sequence as TokenSequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import Outcome, advance
 from sslm.runtime.unit_costs import UnitCosts
+from tests.eager_runs import at_once
 from tests.tiny_models import MODEL_ID
 from tests.toy_programs import ToyModel
 
@@ -87,7 +88,7 @@ class TimedPlan:
         """Run a slice of every sequence's next chunk."""
         advance_by_runs(
             self.program,
-            partial(self.run, cancel=cancel),
+            at_once(partial(self.run, cancel=cancel)),
             sequences,
             budget_units=budget_units,
             row_count_max=row_count_max,

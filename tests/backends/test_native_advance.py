@@ -24,6 +24,7 @@ from sslm.program.stepping import advance_by_runs
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
+from tests.eager_runs import at_once
 from tests.tiny_models import MODEL_ID
 from tests.toy_programs import CONTEXT_TOKENS, VOCAB_SIZE, moving_average_model
 
@@ -109,7 +110,10 @@ def test_every_slice_leaves_the_same_numbers(
         chosen = [index for index in pending if (index + slices) % 3] or pending
         plan.advance([native[index].state.data for index in chosen], **sizes)
         advance_by_runs(
-            MODEL.program, plan.run, [defined[index].state.data for index in chosen], **sizes
+            MODEL.program,
+            at_once(plan.run),
+            [defined[index].state.data for index in chosen],
+            **sizes,
         )
         for one, other in zip(native, defined, strict=True):
             assert numbers(one.state.data) == numbers(other.state.data)
@@ -128,7 +132,7 @@ def test_what_a_failed_run_leaves_is_the_same_too(plan: NativePlan) -> None:
     with pytest.raises(RunCancelledError):
         advance_by_runs(
             MODEL.program,
-            partial(plan.run, cancel=cancel),
+            at_once(partial(plan.run, cancel=cancel)),
             [one.state.data for one in defined],
             budget_units=2,
             row_count_max=200,

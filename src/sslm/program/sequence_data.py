@@ -1,7 +1,8 @@
 """A sequence as plain data, which Python and C read and write alike."""
 
+import copy
 import ctypes
-from typing import Final
+from typing import Final, Self
 
 from sslm.program.plan import DIGEST_SIZE_BYTES, SequenceMemory, Span, Trace
 from sslm.program.program import Program
@@ -81,6 +82,8 @@ class SequenceData:
 
     Attributes:
         struct: What it is now. Token ids lie in order: computed, in the chunk, pending.
+        is_torn: Whether its memory is being changed piece by piece, or was when an interrupt came,
+            so that struct and memory may not agree.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class SequenceData:
         self.logits = logits
         self.selected = selected
         self.trace = trace
+        self.is_torn = False
         page_size = program.state_layout.page_size_bytes
         self._trace_row_bytes = DIGEST_SIZE_BYTES * program.first_head_index
         self.struct = SequenceStruct(
@@ -122,6 +126,20 @@ class SequenceData:
             has_all_logits=has_all_logits,
             selected=NOT_SCORED,
         )
+
+    def staged(self) -> SequenceStruct:
+        """Return a copy of the struct, for :meth:`become` after all of a change was written."""
+        return SequenceStruct.from_buffer_copy(self.struct)
+
+    def become(self, struct: SequenceStruct) -> None:
+        """Take over a struct in one piece, which no interrupt cuts."""
+        ctypes.memmove(self.address, ctypes.addressof(struct), ctypes.sizeof(SequenceStruct))
+
+    def seen(self) -> Self:
+        """Return the same memory with a struct that stays as it is, for those who only look."""
+        seen = copy.copy(self)
+        seen.struct = self.staged()
+        return seen
 
     @property
     def address(self) -> int:

@@ -10,15 +10,15 @@ from itertools import groupby
 from sslm.numerics.digests import next_link
 from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program, SegmentKind
-from sslm.program.sequence_data import ENDED, MOVED, STAYED, SequenceData
+from sslm.program.sequence_data import ENDED, MOVED, STAYED, SequenceData, SequenceStruct
 
-Run = Callable[[int, int, Sequence[Span]], None]
-"""Runs segments first … last - 1 over spans."""
+Compute = Callable[[int, int, Sequence[Span]], Callable[[], None]]
+"""Computes segments first … last - 1 over spans; returns what hands the results over to them."""
 
 
 def advance_by_runs(
     program: Program,
-    run: Run,
+    compute: Compute,
     sequences: Sequence[SequenceData],
     *,
     budget_units: int,
@@ -33,9 +33,14 @@ def advance_by_runs(
     try:
         for (first, last), group in groupby(sorted(sequences, key=stage), key=stage):
             for batch in _batches(list(group), row_count_max):
-                run(first, last, [data.span() for data in batch])
+                hand_over = compute(first, last, [data.span() for data in batch])
+                # Here, unlike in C, an interrupt may come between two steps.
+                for data in batch:
+                    data.is_torn = True
+                hand_over()
                 for data in batch:
                     _move_chunk(program, data, last)
+                    data.is_torn = False
     finally:
         for data in sequences:
             _put_back_chunk(data)
@@ -86,7 +91,7 @@ def _batches(sequences: list[SequenceData], row_count_max: int) -> list[list[Seq
 
 def begin_chunk(program: Program, data: SequenceData) -> None:
     """Make the first of what is pending a chunk; there is none in progress."""
-    struct = data.struct
+    struct = data.staged()
     rows = min(struct.pending_count, struct.chunk_tokens)
     struct.pending_count -= rows
     struct.span.token_ids = data.token_address(struct.computed_count)
@@ -100,24 +105,30 @@ def begin_chunk(program: Program, data: SequenceData) -> None:
     struct.stop_segment = len(program.segments) if has_head else program.first_head_index
     struct.is_in_flight = True
     struct.chunk_count += 1
+    data.become(struct)
 
 
 def _put_back_chunk(data: SequenceData) -> None:
     """Make a chunk that no run has begun pending again: it is none."""
-    struct = data.struct
+    struct = data.staged()
     if struct.is_in_flight and struct.next_segment == 0:
         struct.pending_count += struct.span.row_count
         struct.is_in_flight = False
         struct.chunk_count -= 1
+        data.become(struct)
 
 
 def _move_chunk(program: Program, data: SequenceData, last: int) -> None:
-    struct = data.struct
+    struct = data.staged()
     struct.layers_run += layers_between(program, struct.next_segment, last)
     struct.next_segment = last
     struct.progress = MOVED
-    if last < struct.stop_segment:
-        return
+    if last == struct.stop_segment:
+        _end_chunk(data, struct)
+    data.become(struct)
+
+
+def _end_chunk(data: SequenceData, struct: SequenceStruct) -> None:
     span = struct.span
     link = bytes(struct.link)
     for row in range(span.row_count):

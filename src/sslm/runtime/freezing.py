@@ -2,16 +2,17 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
     ContextLengthError,
+    NestedCallError,
     SequenceNotFreshError,
     SnapshotMismatchError,
 )
 from sslm.program.plan import DIGEST_SIZE_BYTES
-from sslm.program.sequence_data import NOT_SCORED
+from sslm.program.sequence_data import NOT_SCORED, SequenceStruct
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.page_rows import pack_rows, unpack_rows
@@ -126,14 +127,21 @@ def _whole_or_nothing(state: SequenceState) -> Iterator[None]:
     """Leave a fresh sequence without pages where an interrupt cuts a change short.
 
     One that looks fresh must not have a half of another's counters, or write into shared pages.
+    Where that is not possible, it is left torn.
     """
+    state.data.is_torn = True
     try:
         yield
     except SslmError:
-        raise  # A refusal, which changes nothing.
-    except BaseException:
-        state.forget()
+        # A refusal, which changes nothing.
+        state.data.is_torn = False
         raise
+    except BaseException:
+        # The interrupt may have come while the pool's turn was to be given back.
+        with suppress(NestedCallError):
+            state.forget()
+        raise
+    state.data.is_torn = False
 
 
 def _become(state: SequenceState, snapshot: Snapshot, ids: "array[int]") -> None:
@@ -151,14 +159,15 @@ def _become(state: SequenceState, snapshot: Snapshot, ids: "array[int]") -> None
     memory.residual[: len(snapshot.last_residual)] = snapshot.last_residual
     state.forced_tokens = counters.forced_tokens
     state.data.token_ids[: len(ids)] = ids
-    struct = state.data.struct
+    struct = state.data.staged()
     struct.layers_run, struct.chunk_count = counters.layers_run, counters.chunk_count
     struct.link[:] = snapshot.link
     struct.last_row = 0
     struct.computed_count, struct.pending_count = position, len(snapshot.pending)
     struct.selected = NOT_SCORED if snapshot.selected is None else snapshot.selected
     if snapshot.in_flight is not None:
-        _resume(state, snapshot.in_flight)
+        _resume(state, struct, snapshot.in_flight)
+    state.data.become(struct)
 
 
 def _all_tokens(snapshot: Snapshot) -> "array[int]":
@@ -193,12 +202,12 @@ def _require_chunk_fit(state: SequenceState, in_flight: InFlight) -> None:
         raise SnapshotMismatchError("the rows that are scored", str(scored), "at most 1")
 
 
-def _resume(state: SequenceState, in_flight: InFlight) -> None:
+def _resume(state: SequenceState, struct: SequenceStruct, in_flight: InFlight) -> None:
     state.memory.residual[: len(in_flight.residual)] = in_flight.residual
     state.memory.digests[: len(in_flight.digests)] = in_flight.digests
-    struct, rows = state.data.struct, len(in_flight.token_ids)
-    struct.span.token_ids = state.data.token_address(state.position)
-    struct.span.first_position = state.position
+    position, rows = struct.computed_count, len(in_flight.token_ids)
+    struct.span.token_ids = state.data.token_address(position)
+    struct.span.first_position = position
     struct.span.row_count = rows
     struct.span.first_logits_row = in_flight.first_logits_row
     struct.span.is_prefill = in_flight.is_prefill

@@ -1,6 +1,7 @@
 """Pages of sequence state, counted and shared."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
@@ -9,6 +10,7 @@ from sslm.errors.runtime import (
     KvPoolExhaustedError,
     MemoryTooSmallError,
     MisalignedMemoryError,
+    NestedCallError,
     ObjectClosedError,
     OptionRangeError,
     PoolInUseError,
@@ -143,7 +145,12 @@ class KvPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+            return
+        # An error is on its way, and perhaps holds what it came through.
+        with suppress(PoolInUseError, NestedCallError):
+            self.close()
 
 
 class PageHold:
@@ -243,11 +250,16 @@ class PageHold:
             self.pool._drop(dropped)
 
     def release(self) -> None:
-        """Give all pages back; may be called again."""
-        with self.pool._turns.turn():
-            self._is_released = True
-            dropped, self.pages = self.pages, []
-            self.pool._drop(dropped)
+        """Give all pages back; may be called again, also by a signal handler."""
+        self._is_released = True
+        try:
+            with self.pool._turns.turn():
+                dropped, self.pages = self.pages, []
+                self.pool._drop(dropped)
+        except NestedCallError:
+            # This thread is in the middle of a step, or was when an interrupt came. Nobody holds
+            # the pages from here on; that they are free is seen when pages run out.
+            self.pages = []
 
 
 def _usable_part(memory: memoryview, size_bytes: int) -> memoryview:

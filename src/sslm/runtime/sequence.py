@@ -1,9 +1,8 @@
 """One sequence: tokens pushed in, positions computed, a token chosen after the last one."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from collections.abc import Sequence as TokenIds
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn, Self
@@ -12,6 +11,7 @@ from sslm.errors.runtime import (
     MemoryRefusedError,
     NotCopyableError,
     ObjectClosedError,
+    SequenceInterruptedError,
     SequenceInUseError,
 )
 from sslm.numerics.digests import answer_digest
@@ -21,6 +21,7 @@ from sslm.program.program import Program
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.freezing import adopt, freeze, load
 from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.sequence_state import SequenceState
 from sslm.runtime.snapshot import Snapshot
@@ -53,12 +54,53 @@ class SequenceStats:
     saturations: dict[str, int]
 
 
+class Use:
+    """Who alone may use a sequence, until it ends the use or nobody has it any more.
+
+    A context manager that ends the use with its block, and turns a MemoryError of the block into
+    MemoryRefusedError.
+
+    Attributes:
+        state: Of the sequence. It lives as long as somebody has it, also if the sequence is closed
+            meanwhile.
+    """
+
+    __slots__ = ("_turn", "state")
+
+    def __init__(self, turn: Turn, state: SequenceState) -> None:
+        self._turn = turn
+        self.state = state
+
+    def end(self) -> None:
+        """Let other calls in again."""
+        self._turn.leave()
+
+    def __enter__(self) -> SequenceState:
+        return self.state
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._turn.leave()
+        if isinstance(error, MemoryError):
+            size_bytes = sequence_size_bytes(self.state.program, self.state.options)
+            raise MemoryRefusedError("a copy of what a sequence has", size_bytes) from error
+
+
 class Sequence:
     """Tokens pushed in, positions computed, a token chosen after the last one.
 
     A sequence is advanced by :func:`sslm.runtime.stepper.advance`. One call at a time may use it:
     another thread's, or a signal handler's, is refused with SequenceInUseError. Only :meth:`close`
-    may come at any time.
+    may come at any time. A process that a fork made cannot use it.
+
+    An interrupt at any moment (KeyboardInterrupt) leaves it as it was before a call or as it is
+    after it. Where it cannot, because memory changes piece by piece (in :meth:`reset`,
+    :meth:`adopt` and :meth:`load`, and when the reference backend hands over what it computed),
+    everything but a reset and closing is refused with SequenceInterruptedError.
 
     Args:
         program: What computes it.
@@ -80,43 +122,40 @@ class Sequence:
         self.options = options
         self.state = SequenceState(program, pool, model_id, options)
         """What is behind the guard; of whoever has begun to use the sequence."""
+        self._owner = OwningProcess("sequence")
         self._turns = Turns()
         self._is_closed = False
 
     # The guard.
 
-    def begin_use(self) -> Turn:
-        """Keep every other call out until :meth:`end_use`.
+    def begin_use(self, *, is_reset: bool = False) -> Use:
+        """Keep every other call out until the use ends.
+
+        Args:
+            is_reset: Whether what an interrupt has left does not matter.
 
         Raises:
             ObjectClosedError: If the sequence is closed.
             SequenceInUseError: If another call uses it.
+            SequenceInterruptedError: If an interrupt left it neither as it was nor as it should be.
+            ForkedProcessError: If another process made the sequence.
         """
+        self._owner.require()
         turn = self._turns.turn_at_once()
-        if self._is_closed:
+        try:
+            # The state before the flag: who closes sets the flag first.
+            state = self.state
+            if self._is_closed:
+                raise ObjectClosedError("sequence")
+            if turn is None:
+                raise SequenceInUseError("sequence")
+            if state.data.is_torn and not is_reset:
+                raise SequenceInterruptedError("sequence", "reset it, or close it")
+            return Use(turn, state)
+        except BaseException:
             if turn is not None:
                 turn.leave()
-            raise ObjectClosedError("sequence")
-        if turn is None:
-            raise SequenceInUseError("sequence")
-        return turn
-
-    def end_use(self, turn: Turn) -> None:
-        """Let other calls in again, or free the memory of a sequence that was closed meanwhile."""
-        turn.leave()
-        if self._is_closed:
-            self._free()
-
-    @contextmanager
-    def _used(self) -> Iterator[SequenceState]:
-        turn = self.begin_use()
-        try:
-            yield self.state
-        except MemoryError as error:
-            size_bytes = sequence_size_bytes(self.program, self.options)
-            raise MemoryRefusedError("a copy of what a sequence has", size_bytes) from error
-        finally:
-            self.end_use(turn)
+            raise
 
     @property
     def is_closed(self) -> bool:
@@ -130,12 +169,12 @@ class Sequence:
         in progress has :class:`sslm.errors.runtime.SequenceReleasedError` as its outcome.
         """
         self._is_closed = True
-        self._free()
-
-    def _free(self) -> None:
-        # Whoever has the turn looks at the flag after leaving it, so that one of the two frees.
-        turn = self._turns.turn_at_once()
-        if turn is not None:
+        turn = self._turns.turn_at_once() if self._owner.is_here else None
+        if turn is None:
+            # The memory goes with the last one who uses it. That is also a call which an interrupt
+            # has ended without its giving back the turn: it goes with the interrupt's traceback.
+            self.state = self.state.left()
+        else:
             self.state.release()
             turn.leave()
 
@@ -193,7 +232,7 @@ class Sequence:
             ObjectClosedError: If the sequence is closed.
             SequenceInUseError: If another call uses it.
         """
-        with self._used() as state:
+        with self.begin_use() as state:
             hold, struct = state.hold, state.data.struct
             return SequenceStats(
                 positions=self.position,
@@ -206,8 +245,8 @@ class Sequence:
                 saturations=self.saturations,
             )
 
-    # What it can be told. Each raises ObjectClosedError and SequenceInUseError too, and
-    # MemoryRefusedError if the system has no memory; then nothing has changed.
+    # What it can be told. Each raises what begin_use does, too, and MemoryRefusedError if the
+    # system has no memory; then nothing has changed.
 
     def push(self, token_ids: Iterable[object]) -> None:
         """Queue tokens to compute. The token chosen before is forgotten, unless there are none.
@@ -218,7 +257,7 @@ class Sequence:
             ContextLengthError: If they do not fit; nothing was queued.
             KvPoolExhaustedError: If the pool has no pages for them; nothing was queued.
         """
-        with self._used() as state:
+        with self.begin_use() as state:
             ids = array("i", checked_token_ids(token_ids, self.program.vocab_size))
             state.require_room(len(ids))
             state.admit(ids)
@@ -232,7 +271,7 @@ class Sequence:
             KvPoolExhaustedError: If the pool has no pages for them. In each case the tokens before
                 were queued, ``consumed_tokens`` of the error, and stay so.
         """
-        with self._used() as state:
+        with self.begin_use() as state:
             admissible, refusal = admissible_token_ids(token_ids, self.program.vocab_size)
             ids = memoryview(array("i", admissible))
             count, shortage = state.room(len(ids))
@@ -256,7 +295,7 @@ class Sequence:
             NothingChosenError: If no token was chosen.
             ContextLengthError, KvPoolExhaustedError: If there is no room; nothing was queued.
         """
-        with self._used() as state:
+        with self.begin_use() as state:
             token_id = state.chosen()
             ids = array("i", [token_id])
             state.require_room(1)
@@ -265,7 +304,7 @@ class Sequence:
 
     def snapshot(self) -> Snapshot:
         """Freeze what the sequence is now, between two slices or at rest."""
-        with self._used() as state:
+        with self.begin_use() as state:
             return freeze(state)
 
     def adopt(self, snapshot: Snapshot) -> None:
@@ -277,7 +316,7 @@ class Sequence:
             ContextLengthError: If its tokens are more than the context.
             KvPoolExhaustedError: If the pool has too few pages for the rest; nothing has changed.
         """
-        with self._used() as state:
+        with self.begin_use() as state:
             adopt(state, snapshot)
 
     def load(self, snapshot: Snapshot, pages: TokenIds[bytes | memoryview]) -> None:
@@ -287,7 +326,7 @@ class Sequence:
             SequenceNotFreshError, SnapshotMismatchError, ContextLengthError, KvPoolExhaustedError:
                 As :meth:`adopt` does; nothing has changed.
         """
-        with self._used() as state:
+        with self.begin_use() as state:
             load(state, snapshot, pages)
 
     def reset(self) -> None:
@@ -297,7 +336,7 @@ class Sequence:
             KvPoolExhaustedError: If shared pages were among those reserved and there are too few
                 free ones in their place; nothing has changed.
         """
-        with self._used() as state:
+        with self.begin_use(is_reset=True) as state:
             state.reset()
 
     def __reduce__(self) -> NoReturn:

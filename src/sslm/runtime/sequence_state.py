@@ -1,7 +1,10 @@
 """What a sequence holds between runs: its tokens, where it stands, and the memory of its states."""
 
+import copy
 from array import array
+from typing import Self
 
+from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
     ContextLengthError,
     KvPoolExhaustedError,
@@ -16,7 +19,7 @@ from sslm.program.program import Program
 from sslm.program.sequence_data import NOT_SCORED, SequenceData
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.chunk import Chunk
-from sslm.runtime.kv_pool import KvPool, page_count_for
+from sslm.runtime.kv_pool import KvPool, PageHold, page_count_for
 from sslm.runtime.own_memory import zeroed_memory
 from sslm.runtime.sequence_options import SequenceOptions, buffer_sizes_bytes
 
@@ -28,6 +31,9 @@ class SequenceState:
     """The state of one sequence. Nothing here minds threads; :class:`Sequence` does.
 
     Tokens and counters lie in one plain struct, so that a plan takes a step without asking back.
+    It is changed in one piece, so that an interrupt leaves what was before a call or what comes
+    after it. Where memory changes with it piece by piece, ``data.is_torn`` is set meanwhile: then
+    only :meth:`reset` and :meth:`release` may follow.
 
     Args:
         program: What computes it.
@@ -64,20 +70,22 @@ class SequenceState:
         self.layout = layout
         self.data = _sequence_data(program, pool, options)
         self.memory = self.data.memory
-        self.empty()
+        self._listed_count = 0
+        self._empty()
         # After the buffers, so that a lack of memory for them leaves no pages taken.
         self.hold = pool.hold()
         self.hold.take(options.reserved_page_count)
         self.list_pages()
 
-    def empty(self) -> None:
+    def _empty(self) -> None:
         """Become what a fresh sequence is, pages and states left aside."""
-        struct = self.data.struct
+        struct = self.data.staged()
         struct.pending_count = struct.is_in_flight = struct.computed_count = 0
         struct.selected = NOT_SCORED
         struct.link[:] = first_link(self.program.arithmetic_version, self.model_id)
         struct.layers_run = struct.chunk_count = struct.last_row = struct.is_decoding = 0
         self.forced_tokens = 0
+        self.data.become(struct)
 
     def list_pages(self) -> None:
         """Write the page table; where there is no page yet, an index that no run accepts.
@@ -89,6 +97,7 @@ class SequenceState:
             table[index] = page
         for index in range(len(pages), len(table)):
             table[index] = _NO_PAGE
+        self._listed_count = len(pages)
 
     @property
     def position(self) -> int:
@@ -129,7 +138,7 @@ class SequenceState:
             taken = self.hold.take_free(missing)
             if taken < missing:
                 refusal = KvPoolExhaustedError(missing, taken)
-            self.list_pages()
+        self._list_new_pages()
         held = min(longest, len(self.hold.pages) * PAGE_TOKENS)
         return min(count, held - self.token_count), refusal
 
@@ -145,16 +154,22 @@ class SequenceState:
         missing = page_count_for(needed) - len(self.hold.pages)
         if missing > 0:
             self.hold.take(missing)
+        self._list_new_pages()
+
+    def _list_new_pages(self) -> None:
+        # Also those that were taken by a call which an interrupt has cut short.
+        if len(self.hold.pages) != self._listed_count:
             self.list_pages()
 
     def admit(self, ids: "array[int] | memoryview") -> None:
         """Queue int32 ids for which there is room. The token chosen before is forgotten."""
         if ids:
-            struct, end = self.data.struct, self.token_count
+            struct, end = self.data.staged(), self.token_count
             self.data.token_ids[end : end + len(ids)] = ids
             struct.is_decoding = struct.selected >= 0 and len(ids) == 1
             struct.pending_count += len(ids)
             struct.selected = NOT_SCORED
+            self.data.become(struct)
 
     def chosen(self) -> int:
         """Return the token that was chosen.
@@ -204,9 +219,10 @@ class SequenceState:
     def forget(self) -> None:
         """Become a sequence without tokens and pages, which nothing can keep from happening."""
         self.hold.keep_own(0)
-        self.empty()
+        self._empty()
         self._clear_states()
         self.list_pages()
+        self.data.is_torn = False
 
     def reset(self) -> None:
         """Become a fresh sequence.
@@ -215,10 +231,16 @@ class SequenceState:
             KvPoolExhaustedError: If shared pages were among those reserved and there are too few
                 free ones in their place; nothing has changed.
         """
-        self.hold.keep_own(self.options.reserved_page_count)
-        self.empty()
+        was_torn, self.data.is_torn = self.data.is_torn, True
+        try:
+            self.hold.keep_own(self.options.reserved_page_count)
+        except (SslmError, MemoryError):
+            self.data.is_torn = was_torn
+            raise
+        self._empty()
         self._clear_states()
         self.list_pages()
+        self.data.is_torn = False
 
     def _clear_states(self) -> None:
         # In small steps, as the system may refuse as many zeros as there are states.
@@ -231,6 +253,13 @@ class SequenceState:
         """Give the pages back, and drop what is pending."""
         self.hold.release()
         self.data.struct.pending_count = self.data.struct.is_in_flight = 0
+
+    def left(self) -> Self:
+        """Return what is left to see once others alone have the pages."""
+        left = copy.copy(self)
+        left.hold, left.data = PageHold(self.hold.pool), self.data.seen()
+        left.data.struct.pending_count = left.data.struct.is_in_flight = 0
+        return left
 
 
 def _sequence_data(program: Program, pool: KvPool, options: SequenceOptions) -> SequenceData:

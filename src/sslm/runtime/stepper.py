@@ -16,8 +16,8 @@ from sslm.program.program import Program
 from sslm.program.sequence_data import ENDED, STAYED
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.turns import Turn
+from sslm.runtime.sequence import Sequence, Use
+from sslm.runtime.sequence_state import SequenceState
 from sslm.runtime.unit_costs import UnitCosts
 
 
@@ -65,11 +65,11 @@ def advance(
 
     Returns:
         As many outcomes as sequences, in their order. Errors in them: ObjectClosedError,
-        SequenceInUseError, PlanMismatchError (of another program) and SequenceBusyError (nothing
-        pending) of sequences that did not run, SequenceReleasedError of those that were closed
-        meanwhile, and what a run raised, such as RunCancelledError, or MemoryRefusedError if the
-        system had no memory for it: its sequences, and those whose turn would have come after it,
-        stand where they stood.
+        SequenceInUseError, SequenceInterruptedError, ForkedProcessError, PlanMismatchError (of
+        another program) and SequenceBusyError (nothing pending) of sequences that did not run,
+        SequenceReleasedError of those that were closed meanwhile, and what a run raised, such as
+        RunCancelledError, or MemoryRefusedError if the system had no memory for it: its sequences,
+        and those whose turn would have come after it, stand where they stood.
 
     Raises:
         OptionRangeError: If the budget is below 1, a sequence is listed twice, or a chunk alone has
@@ -80,22 +80,22 @@ def advance(
     if len(set(sequences)) < len(sequences):
         raise OptionRangeError("sequences", "one of them twice", "each once")
     outcomes = [Outcome(sequence) for sequence in sequences]
-    turns: list[tuple[Sequence, Turn]] = []
+    members: list[_Member] = []
     try:
-        waiting = _begin(plan, outcomes, turns, chunk_rows)
-        _require_rows(waiting, row_count_max)
-        if waiting:
+        _begin(plan, outcomes, members, chunk_rows)
+        _require_rows(members, row_count_max)
+        if members:
             _run(
                 plan,
-                waiting,
+                members,
                 budget_units=budget_units,
                 row_count_max=row_count_max,
                 costs=costs,
                 cancellation=cancellation,
             )
     finally:
-        for sequence, turn in turns:
-            sequence.end_use(turn)
+        for member in members:
+            member.use.end()
     return outcomes
 
 
@@ -115,37 +115,48 @@ def finished(outcomes: list[Outcome]) -> list[tuple[Sequence, Chunk]]:
     return [(outcome.sequence, outcome.chunk) for outcome in outcomes if outcome.chunk]
 
 
+@dataclass(slots=True)
+class _Member:
+    """A sequence that takes part, and what keeps everybody else from using it."""
+
+    outcome: Outcome
+    use: Use
+
+    @property
+    def state(self) -> SequenceState:
+        return self.use.state
+
+
 def _begin(
-    plan: Plan,
-    outcomes: list[Outcome],
-    turns: list[tuple[Sequence, Turn]],
-    chunk_rows: int | None,
-) -> list[Outcome]:
-    """Begin to use the sequences; return those that have something to compute."""
-    waiting = []
+    plan: Plan, outcomes: list[Outcome], members: list[_Member], chunk_rows: int | None
+) -> None:
+    """Begin to use the sequences; add those that have something to compute."""
     for outcome in outcomes:
         try:
-            turns.append((outcome.sequence, outcome.sequence.begin_use()))
-            # Its buffers have the sizes of its own program, and a run trusts them.
-            if outcome.sequence.program is not plan.program:
-                raise PlanMismatchError
-            outcome.sequence.state.require_pending()
-            outcome.sequence.state.limit_chunk(chunk_rows)
-            waiting.append(outcome)
+            use = outcome.sequence.begin_use()
+            try:
+                # Its buffers have the sizes of its own program, and a run trusts them.
+                if outcome.sequence.program is not plan.program:
+                    raise PlanMismatchError
+                use.state.require_pending()
+                use.state.limit_chunk(chunk_rows)
+                members.append(_Member(outcome, use))
+            except BaseException:
+                use.end()
+                raise
         except SslmError as error:
             outcome.error = as_value(error)
-    return waiting
 
 
-def _require_rows(waiting: list[Outcome], row_count_max: int) -> None:
-    most = max((outcome.sequence.state.next_row_count for outcome in waiting), default=0)
+def _require_rows(members: list[_Member], row_count_max: int) -> None:
+    most = max((member.state.next_row_count for member in members), default=0)
     if most > row_count_max:
         raise OptionRangeError("row_count_max", str(row_count_max), int_range(most))
 
 
 def _run(
     plan: Plan,
-    waiting: list[Outcome],
+    members: list[_Member],
     *,
     budget_units: int,
     row_count_max: int,
@@ -153,11 +164,11 @@ def _run(
     cancellation: Cancellation | None,
 ) -> None:
     value: SslmError | None = None
-    sequences = [outcome.sequence.state.data for outcome in waiting]
+    sequences = [member.state.data for member in members]
     for data in sequences:
         # A plan that refuses the whole call does not get to say so itself.
         data.struct.progress = STAYED
-    stages = [outcome.sequence.state.stage for outcome in waiting] if costs else []
+    stages = [member.state.stage for member in members] if costs else []
     started_ns = costs.now_ns() if costs else 0
     try:
         plan.advance(
@@ -169,30 +180,30 @@ def _run(
     except SslmError as error:
         value = as_value(error)
     except MemoryError:
-        rows = sum(outcome.sequence.state.next_row_count for outcome in waiting)
+        rows = sum(member.state.next_row_count for member in members)
         size_bytes = 4 * plan.program.residual.width * rows
         value = MemoryRefusedError("the rows of a slice", size_bytes)
     if costs and value is None:
-        _note(costs, plan.program, waiting, stages, costs.now_ns() - started_ns)
-    for outcome in waiting:
-        progress = outcome.sequence.state.data.struct.progress
+        _note(costs, plan.program, members, stages, costs.now_ns() - started_ns)
+    for member in members:
+        outcome, progress = member.outcome, member.state.data.struct.progress
         if progress == STAYED:
             outcome.error = value
         elif outcome.sequence.is_closed:
             outcome.error = SequenceReleasedError()
         elif progress == ENDED:
-            outcome.chunk = outcome.sequence.state.last_chunk()
+            outcome.chunk = member.state.last_chunk()
 
 
 def _note(
     costs: UnitCosts,
     program: Program,
-    waiting: list[Outcome],
+    members: list[_Member],
     stages: list[int],
     elapsed_ns: int,
 ) -> None:
     """Learn from a slice, if all sequences ran the same segments."""
-    structs = [outcome.sequence.state.data.struct for outcome in waiting]
+    structs = [member.state.data.struct for member in members]
     ranges = {(first, struct.next_segment) for first, struct in zip(stages, structs, strict=True)}
     if len(ranges) > 1:
         return

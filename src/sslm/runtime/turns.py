@@ -57,9 +57,13 @@ class Turn:
 
     def enter_at_once(self) -> bool:
         """Begin the turn if nobody has one, and tell whether it has begun."""
-        self._queue.append(self._place)
-        if self._first() is self:
-            return True
+        try:
+            self._queue.append(self._place)
+            if self._first() is self:
+                return True
+        except BaseException:
+            self.leave()
+            raise
         self.leave()
         return False
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import count
+from typing import NoReturn
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_a_call_without_memory_is_refused_and_changes_nothing(
 
 def test_a_slice_without_memory_is_refused_for_each_of_its_sequences(plan: ReferencePlan) -> None:
     class Poor(ReferencePlan):
-        def run(self, *_: object, **__: object) -> None:
+        def _compute(self, *_: object, **__: object) -> NoReturn:
             raise MemoryError
 
     program, pool = plan.program, KvPool(plan.program.state_layout, 8)

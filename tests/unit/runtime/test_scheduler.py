@@ -255,12 +255,12 @@ def test_one_that_fails_does_not_stop_the_others() -> None:
         bench.speak(prompt, max_tokens=8)
     bench.run(units=9)
     used = bench.speakers[1].sequence
-    turn = used.begin_use()
+    use = used.begin_use()
     (outcome,) = bench.run(units=1000)
     assert outcome.sequence is used
     assert isinstance(outcome.error, SequenceInUseError)
     assert [len(speaker.answer) for speaker in bench.speakers] == [8, 1, 8]
-    used.end_use(turn)
+    use.end()
     assert bench.run(units=1000) == []
     assert [len(speaker.answer) for speaker in bench.speakers] == [8, 8, 8]
     assert bench.speakers[1].digest == alone(prompts(3)[1], 8)[1]

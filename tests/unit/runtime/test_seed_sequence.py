@@ -290,7 +290,7 @@ def test_two_threads_do_not_use_one_sequence(case: Case) -> None:
     for call in calls:
         with pytest.raises(SequenceInUseError):
             call()
-    sequence.end_use(turn)
+    turn.end()
     assert seen(sequence) == before
     snapshot.release()
     case.require_as_alone(sequence, PROMPT)

@@ -27,6 +27,7 @@ from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import advance, finished
 from tests.data import shared_data
+from tests.eager_runs import at_once
 from tests.tiny_models import ALL_UNITS, MODEL_ID, Outcome, generate, quantized, tiny_llama
 from tests.toy_programs import moving_average_model
 
@@ -154,9 +155,12 @@ class Recorder:
         row_count_max: int,
         cancel: memoryview | None = None,
     ) -> None:
-        run = partial(self.run, cancel=cancel)
         advance_by_runs(
-            self.program, run, sequences, budget_units=budget_units, row_count_max=row_count_max
+            self.program,
+            at_once(partial(self.run, cancel=cancel)),
+            sequences,
+            budget_units=budget_units,
+            row_count_max=row_count_max,
         )
 
     def close(self) -> None:
@@ -214,7 +218,7 @@ def test_what_cannot_be_advanced_keeps_no_other_from_it() -> None:
     plan = Recorder()
     idle, closed, used, good = (plan.sequence(count) for count in (0, 1, 1, 3))
     closed.close()
-    turn = used.begin_use()
+    use = used.begin_use()
     outcomes = advance(plan, [idle, closed, used, good], budget_units=ALL_UNITS, row_count_max=64)
     errors = [type(outcome.error) for outcome in outcomes]
     assert errors == [SequenceBusyError, ObjectClosedError, SequenceInUseError, type(None)]
@@ -222,7 +226,7 @@ def test_what_cannot_be_advanced_keeps_no_other_from_it() -> None:
     assert plan.runs == [(0, 6, [3])]
     with pytest.raises(SequenceBusyError):
         finished(outcomes)
-    used.end_use(turn)
+    use.end()
     assert advance(plan, [used], budget_units=1, row_count_max=64)[0].error is None
 
 

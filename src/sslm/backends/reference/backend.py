@@ -94,7 +94,7 @@ class ReferencePlan:
         """
         advance_by_runs(
             self.program,
-            partial(self.run, cancel=cancel),
+            partial(self._compute, cancel=cancel),
             sequences,
             budget_units=budget_units,
             row_count_max=row_count_max,
@@ -119,12 +119,18 @@ class ReferencePlan:
             SegmentRangeError: If first … last is not a range of segments.
             OpShapeError: If a span's rows, ids, positions or pages do not fit.
         """
+        self._compute(first, last, spans, cancel=cancel)()
+
+    def _compute(
+        self, first: int, last: int, spans: Sequence[Span], *, cancel: memoryview | None
+    ) -> Callable[[], None]:
+        """Compute what :meth:`run` does, and return what hands the results over to the spans."""
         count = len(self.program.segments)
         if not 0 <= first <= last <= count:
             raise SegmentRangeError(first, last, count)
         check_spans(self.program, spans)
         if not spans:
-            return
+            return lambda: None
         rows = Rows(self.program, spans, self._watcher)
         for index in range(first, last):
             segment = self.program.segments[index]
@@ -135,7 +141,7 @@ class ReferencePlan:
                 _RULES[type(op)](self, op, rows)
             if segment.kind in (SegmentKind.EMBED, SegmentKind.LAYER):
                 self._write_digests(index, rows)
-        rows.commit()
+        return rows.commit
 
     def _write_digests(self, index: int, rows: Rows) -> None:
         is_last = index == self.program.first_head_index - 1

@@ -10,6 +10,7 @@ NAMES: Final = (
     "gguf_fields",
     "artifact",
     "artifact_json",
+    "save",
     "tokenizer",
     "template",
     "options",

@@ -8,6 +8,7 @@ from tests.tiny_models import generate
 from tests.unit.artifact.tiny_artifact import read
 
 from fuzz.choices import Choices
+from fuzz.patches import overwritten
 from fuzz.sections import (
     JSON_SECTIONS,
     edited_json,
@@ -26,7 +27,6 @@ from sslm.program.program import Program
 _CONTEXT_TOKENS: Final = 16
 _SIZE_BYTES_MAX: Final = 1 << 15
 _SOUND: Final = ("sound", "untied_without_golden")
-_PATCHES: Final = (b"\x7f", b"\x81", b"\1", b"\0", b"\x80", b"\xff\xff\x7f\0", b"\1\0\0\x80")
 _SCRATCH_SIZE_BYTES_MAX: Final = 32 << 20
 
 
@@ -89,7 +89,7 @@ def mutate(data: bytes, size_bytes_max: int, seed: int, mutated: ByteMutator) ->
     if kind in JSON_SECTIONS and not choices.is_chosen(4):
         changed = edited_json(content, Choices(mutated(struct.pack("<Q", seed) * 8, 128)))
     elif kind is SectionType.WEIGHTS and not choices.is_chosen(8):
-        changed = _patched(content, choices)
+        changed = overwritten(content, choices)
     else:
         changed = mutated(content, min(2 * len(content) + 16, size_bytes_max))
     file = with_changed_section(data, kind, changed)
@@ -99,16 +99,6 @@ def mutate(data: bytes, size_bytes_max: int, seed: int, mutated: ByteMutator) ->
 @cache
 def _sound_files() -> list[bytes]:
     return [(TARGET.seeds_folder / f"{name}.bin").read_bytes() for name in _SOUND]
-
-
-def _patched(content: bytes, choices: Choices) -> bytes:
-    """Overwrite a few bytes without moving any."""
-    changed = bytearray(content)
-    for _ in range(1 + choices.below(4) if changed else 0):
-        at = choices.below(len(changed))
-        patch = choices.pick(_PATCHES)
-        changed[at : at + len(patch)] = patch[: len(changed) - at]
-    return bytes(changed)
 
 
 TARGET: Final = Target(

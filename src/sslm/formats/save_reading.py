@@ -59,7 +59,7 @@ def read_save(blob: Bytes) -> SavedSequence:
     Raises:
         ArtifactError: One class per defect; see ``sslm.errors.saves`` and ``sslm.errors.reading``.
     """
-    view = memoryview(blob).cast("B")
+    view = memoryview(blob)
     reader = BoundedReader(view)
     features = _read_features(reader)
     stated_size = reader.u64("size of the save", at_most=U64_MAX)

@@ -1,5 +1,6 @@
 """Saving sequences as bytes, and going on with them elsewhere."""
 
+from sslm.errors.runtime import OptionRangeError
 from sslm.formats.save_blob import encode_save, largest_overhead_bytes
 from sslm.formats.save_reading import read_save
 from sslm.formats.save_records import SavedSequence
@@ -75,13 +76,11 @@ def restore(
         ArtifactError: If the save is damaged, of another model, or holds what no sequence can;
             one class per defect, in ``sslm.errors.saves`` and ``sslm.errors.reading``.
         ContextLengthError: If its tokens are more than the context.
-        OptionRangeError: As :class:`Sequence` raises it.
+        OptionRangeError: As :class:`Sequence` raises it, and if *blob* is not bytes.
         KvPoolExhaustedError: If the pool has too few pages.
         MemoryRefusedError: If the system has no memory. In each case nothing was taken.
     """
-    with named_refusal("what a save holds", len(blob)):
-        saved = read_save(blob)
-        require_restorable(saved, program, model_id, options)
+    saved = _read(blob, program, model_id, options)
     sequence = Sequence(program, pool, model_id, options)
     try:
         _fill(sequence, saved)
@@ -98,13 +97,27 @@ def restore_into(sequence: Sequence, blob: bytes | memoryview) -> None:
         SequenceNotFreshError: If it has tokens.
         ObjectClosedError: If it is closed.
         SequenceInUseError: If another call uses it.
-        ArtifactError, ContextLengthError, KvPoolExhaustedError, MemoryRefusedError: As
-            :func:`restore` does. In each case the sequence is as fresh as it was.
+        ArtifactError, ContextLengthError, OptionRangeError, KvPoolExhaustedError,
+            MemoryRefusedError: As :func:`restore` does. In each case the sequence is as fresh as it
+            was.
     """
-    with named_refusal("what a save holds", len(blob)):
-        saved = read_save(blob)
-        require_restorable(saved, sequence.program, sequence.state.model_id, sequence.options)
+    saved = _read(blob, sequence.program, sequence.state.model_id, sequence.options)
     _fill(sequence, saved)
+
+
+def _read(
+    blob: bytes | memoryview, program: Program, model_id: bytes, options: SequenceOptions
+) -> SavedSequence:
+    """Return what a save holds, once it is known that the sequence can go on with it."""
+    try:
+        view = memoryview(blob).cast("B")
+    except TypeError as error:
+        kind = type(blob).__name__
+        raise OptionRangeError("blob", f"a {kind} that is not bytes", "bytes in a row") from error
+    with named_refusal("what a save holds", view.nbytes):
+        saved = read_save(view)
+        require_restorable(saved, program, model_id, options)
+    return saved
 
 
 def _fill(sequence: Sequence, saved: SavedSequence) -> None:

@@ -15,8 +15,10 @@ from sslm.errors.runtime import (
     KvPoolExhaustedError,
     ObjectClosedError,
     OptionRangeError,
+    SequenceInterruptedError,
     SequenceNotFreshError,
 )
+from sslm.errors.saves import NotASaveError
 from sslm.formats.save_reading import read_save
 from sslm.runtime import freezing, saved_snapshot, saving, sequence_state
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
@@ -260,6 +262,11 @@ def test_an_interrupt_leaves_a_fresh_sequence_or_a_restored_one(plan: ReferenceP
         for line in count(1):
             with new_sequence(plan, pool, reserved_tokens=70) as sequence:
                 is_interrupted = interrupted_at_line(line, partial(act, sequence), *modules)
+                if sequence.state.data.is_torn:
+                    # It says so itself until it is reset.
+                    with pytest.raises(SequenceInterruptedError):
+                        save(sequence)
+                    sequence.reset()
                 if sequence.position:
                     assert save(sequence) == step_of
                 else:
@@ -275,6 +282,14 @@ def test_an_interrupt_leaves_a_fresh_sequence_or_a_restored_one(plan: ReferenceP
         assert line > 20
     page, size = snapshot.hold.pages[0], pool.layout.page_size_bytes
     assert shared[page * size : (page + 1) * size] == pool.memory[page * size : (page + 1) * size]
+
+
+@pytest.mark.parametrize("blob", ["text", None, 3, array("d"), memoryview(b"every other")[::2]])
+def test_what_is_not_bytes_is_refused(plan: ReferencePlan, blob: object) -> None:
+    with pytest.raises((OptionRangeError, NotASaveError)) as caught:
+        restored(plan, blob)  # type: ignore[arg-type]
+    # Numbers are bytes too, if none as a save begins.
+    assert isinstance(caught.value, NotASaveError) == isinstance(blob, array)
 
 
 def test_half_a_chunk_goes_on_with_other_options(plan: ReferencePlan) -> None:

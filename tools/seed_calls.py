@@ -158,10 +158,14 @@ CAUSES: Final = (
 
 _SCHEMAS: Final = "comes with schemas"
 _ADAPTERS: Final = "comes with adapters"
-_C_ABI: Final = "comes with the C ABI: Python has no buffers of the caller's to be too small"
+_C_ABI: Final = "comes with the C ABI, which alone has buffers of the caller's to fill"
+_TEXT: Final = "comes with the C ABI; in Python it is `sslm.text`"
+_WORKSPACE: Final = "comes with workspaces in memory of the caller's"
 _DAMPED: Final = "comes with damped greedy decoding"
 
 LATER: Final[dict[str, str]] = {
+    "sslm_workspace_create SSLM_BUFFER_TOO_SMALL": _WORKSPACE,
+    "sslm_workspace_create SSLM_MISALIGNED_BUFFER": _WORKSPACE,
     "sslm_prefix_set_schema": _SCHEMAS,
     "sslm_seq_set_schema": _SCHEMAS,
     "sslm_seq_schema_bound": _SCHEMAS,
@@ -183,10 +187,10 @@ LATER: Final[dict[str, str]] = {
     "SSLM_ADAPTER_MODEL_MISMATCH": _ADAPTERS,
     "SSLM_ADAPTER_HAS_LIVE_SEQUENCES": _ADAPTERS,
     "SSLM_ADAPTER_SWAP_MIDTOKEN_REJECTED": _ADAPTERS,
-    "sslm_tokenize": _C_ABI,
-    "sslm_detokenize_stream": _C_ABI,
+    "sslm_tokenize": _TEXT,
+    "sslm_detokenize_stream": _TEXT,
     "sslm_seq_save SSLM_BUFFER_TOO_SMALL": _C_ABI,
-    "SSLM_TOKEN_ID_UNMAPPED": _C_ABI,
+    "SSLM_TOKEN_ID_UNMAPPED": _TEXT,
     "sslm_decode_params_init": _DAMPED,
     "SSLM_NUMERIC_STEP_REFUSED": _DAMPED,
     "SSLM_GPU_SHADER_BINARY_STALE": "comes with the GPU",

@@ -13,6 +13,7 @@ A test says what it covers by a mark, whose arguments are plain words:
 import argparse
 import ast
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,20 +26,24 @@ TABLE: Final = ROOT / "docs" / "seed-calls.md"
 MARK: Final = "pytest.mark.seed_call"
 ALL_CALLS: Final = {name: causes for calls in CALLS.values() for name, causes in calls.items()}
 
-INTRODUCTION: Final = """\
-# Calls and refusals
-
-`python -m tools.seed_table` writes this page from the marks of the tests; what no test shows is not
-here.
-
-The measure is the CPU interface `sslm_*` of SuperSLM: {call_count} calls and {cause_count} causes
-of refusal, of which {covered_calls} and {covered_causes} are covered. Each refusal is a class of
-its own here, with a number of its own (`sslm.errors`). A test of one shows that everything that can
-be seen of the sequences and of their pool is afterwards what it was (a save, all counters, the
-pages), and that the next answer is what a lone sequence on the reference backend answers. Tests run
-on the reference and on the native backend, with a small llama and with a recurrent model, unless a
-thing exists only once. Null handles are left to the C ABI: only there can a caller give one.
-"""
+WIDTH: Final = 140
+TITLE: Final = "# Calls and refusals"
+INTRODUCTION: Final = (
+    """
+    `python -m tools.seed_table` writes this page from the marks of the tests; what no test shows is
+    not here.
+    """,
+    """
+    The measure is the CPU interface `sslm_*` of SuperSLM: {call_count} calls and {cause_count}
+    causes of refusal, of which {covered_calls} and {covered_causes} are covered. Each refusal is a
+    class of its own here, with a number of its own (`sslm.errors`). A test of one shows that
+    everything that can be seen of the sequences and of their pool is afterwards what it was (a
+    save, all counters, the pages), and that the next answer is what a lone sequence on the
+    reference backend answers. Tests run on the reference and on the native backend, with a small
+    llama and with a recurrent model, unless a thing exists only once. Null handles are left to the
+    C ABI: only there can a caller give one.
+    """,
+)
 
 
 class MarkError(Exception):
@@ -126,14 +131,14 @@ def missing(marks: list[Mark]) -> list[str]:
 def render(marks: list[Mark]) -> str:
     """Return the page."""
     covered = [cause for cause in CAUSES if any(mark.refusal == cause for mark in marks)]
-    parts = [
-        INTRODUCTION.format(
-            call_count=len(ALL_CALLS),
-            cause_count=len(CAUSES),
-            covered_calls=len({mark.call for mark in marks}),
-            covered_causes=len(covered),
-        )
-    ]
+    counts = {
+        "call_count": len(ALL_CALLS),
+        "cause_count": len(CAUSES),
+        "covered_calls": len({mark.call for mark in marks}),
+        "covered_causes": len(covered),
+    }
+    texts = [textwrap.fill(" ".join(text.split()).format(**counts), WIDTH) for text in INTRODUCTION]
+    parts = ["\n\n".join((TITLE, *texts)), "\n"]
     for subject, calls in CALLS.items():
         rows = [row for call, causes in calls.items() for row in _call_rows(call, causes, marks)]
         parts.append(f"\n## {subject}\n\n| call or refusal | here | test |\n|---|---|---|\n")

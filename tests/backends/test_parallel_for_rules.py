@@ -80,6 +80,12 @@ def test_null_takes_a_hook_away(wide: RandomProgram) -> None:
     assert hook.counts == []
 
 
+@pytest.mark.seed_call(
+    "sslm_workspace_set_parallel_for",
+    refusal="SSLM_INVALID_ARGUMENT",
+    case="more tasks than the plan was compiled for",
+    here="ParallelForRefusedError",
+)
 def test_a_plan_has_room_for_the_tasks_that_it_was_compiled_for(wide: RandomProgram) -> None:
     plan = compile_plan(wide, ParallelFor(hooks.Counting(), max_tasks=2))
     with pytest.raises(ParallelForRefusedError) as caught:
@@ -139,6 +145,12 @@ def test_a_dropped_plan_gives_its_memory_back(wide: RandomProgram) -> None:
         gc.enable()
 
 
+@pytest.mark.seed_call(
+    "sslm_workspace_set_parallel_for",
+    refusal="SSLM_INVALID_ARGUMENT",
+    case="a hook with a field out of range",
+    here="OptionRangeError",
+)
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [

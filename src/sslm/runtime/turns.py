@@ -1,10 +1,11 @@
 """Threads that take turns, and that may stop waiting for one."""
 
+import sys
 import threading
 import weakref
 from collections import deque
 from contextlib import suppress
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Final, Self
 
 from sslm.errors.native import RunCancelledError
@@ -31,6 +32,7 @@ class Turn:
         self._place = weakref.ref(self)
         self._cancellation = cancellation
         self._thread = threading.get_ident()
+        self._frame_id: int | None = None
         self._wake = threading.Lock()
         self._wake.acquire()
 
@@ -41,10 +43,15 @@ class Turn:
             RunCancelledError: If the flag is set before.
             NestedCallError: If this thread holds the turn already and would wait for itself.
         """
+        # Whose block it is: the number alone, as the frame itself would hold this object for ever.
+        self._frame_id = id(sys._getframe(1))
         try:
             self._queue.append(self._place)
             while (first := self._first()) is not self:
                 if first is not None and first._thread == self._thread:
+                    if first._is_over():
+                        self._remove(first._place)
+                        continue
                     raise NestedCallError
                 if self._cancellation is not None and self._cancellation.is_set:
                     raise RunCancelledError
@@ -74,6 +81,16 @@ class Turn:
         trace: TracebackType | None,
     ) -> None:
         self.leave()
+
+    def _is_over(self) -> bool:
+        """Tell whether an interrupt has come between the end of this thread's block and its turn's.
+
+        The error in flight then keeps the turn alive, while whoever handles it needs one.
+        """
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and id(frame) != self._frame_id:
+            frame = frame.f_back
+        return self._frame_id is not None and frame is None
 
     def _first(self) -> "Turn | None":
         with suppress(IndexError):

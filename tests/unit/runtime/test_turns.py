@@ -8,7 +8,7 @@ import pytest
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import NestedCallError
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.turns import Turns
+from sslm.runtime.turns import Turn, Turns
 
 
 def in_thread(work: object) -> threading.Thread:
@@ -99,3 +99,27 @@ def test_a_place_that_was_lost_holds_nobody_up() -> None:
     with turns.turn():
         pass
     assert not turns._queue
+
+
+def test_an_interrupt_between_a_block_and_the_end_of_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns()
+
+    def interrupted() -> None:
+        with turns.turn():
+            pass
+
+    def interrupt(turn: Turn) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Turn, "leave", interrupt)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            interrupted()
+    # The error holds the turn, and whoever handles it asks for one.
+    assert len(turns._queue) == 1
+    with turns.turn(), pytest.raises(NestedCallError), turns.turn():
+        pass
+    assert not turns._queue
+    del caught

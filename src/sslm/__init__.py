@@ -8,7 +8,15 @@ if TYPE_CHECKING:
     from sslm.catalog.loading import load
     from sslm.engine.async_stream import AsyncStream
     from sslm.engine.model import Model
-    from sslm.engine.results import Completion, Footprint, StreamChunk, Usage
+    from sslm.engine.results import (
+        Completion,
+        Footprint,
+        SessionFootprint,
+        StreamChunk,
+        Usage,
+    )
+    from sslm.engine.session import Session
+    from sslm.engine.session_stream import SessionStream
     from sslm.engine.spec import ModelSpec
     from sslm.engine.stream import Stream
     from sslm.engine.verification import VerifyReport
@@ -66,6 +74,9 @@ __all__ = [
     "ParallelFor",
     "ParallelForBrokenError",
     "ResourceError",
+    "Session",
+    "SessionFootprint",
+    "SessionStream",
     "SslmError",
     "StateError",
     "Status",
@@ -91,6 +102,9 @@ _HOMES = {
     "Model": "sslm.engine.model",
     "ModelSpec": "sslm.engine.spec",
     "ParallelFor": "sslm.program.parallel_for",
+    "Session": "sslm.engine.session",
+    "SessionFootprint": "sslm.engine.results",
+    "SessionStream": "sslm.engine.session_stream",
     "Stream": "sslm.engine.stream",
     "StreamChunk": "sslm.engine.results",
     "Usage": "sslm.engine.results",

@@ -270,3 +270,6 @@ SCHEDULE_WEIGHT_MAX: Final = 64
 
 SCHEDULED_SEQUENCE_COUNT_MAX: Final = 1024
 """Sequences of one scheduler, which looks at each of them before every run."""
+
+SESSION_TEXT_SIZE_BYTES_MAX: Final = 1 << 25
+"""Bytes of the texts in a saved conversation: the most that one holds, in the longest spelling."""

@@ -9,7 +9,6 @@ from typing import NoReturn, Self
 
 from sslm import limits
 from sslm.artifact import Artifact
-from sslm.engine.async_requests import AsyncRequests
 from sslm.engine.background import Background
 from sslm.engine.log import LOGGER
 from sslm.engine.opening import context_of, open_artifact, require_sha256
@@ -22,6 +21,7 @@ from sslm.engine.options import (
 )
 from sslm.engine.results import NANOSECONDS_PER_MS, Footprint
 from sslm.engine.runner import Runner, open_backend
+from sslm.engine.session_requests import SessionRequests
 from sslm.engine.spec import ModelSpec
 from sslm.engine.verification import VerifyReport, verify
 from sslm.errors.engine import NoChatTemplateError, NoGoldenRunsError
@@ -38,7 +38,7 @@ from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 
-class Model(AsyncRequests):
+class Model(SessionRequests):
     """A converted model, ready to run; a context manager.
 
     Several threads and coroutines may use one model: their requests take turns, slice by slice,
@@ -110,6 +110,7 @@ class Model(AsyncRequests):
             raise
         # Of the runner alone, as a cycle would keep a dropped model from being freed at once.
         self._background = Background(self._runner.require_owner)
+        self._weights_size_bytes = self._artifact.file_size_bytes
         self._stop_token_ids = frozenset(self._artifact.vocabulary.end_token_ids)
         LOGGER.info(
             "opened %s: model_id %s, backend %s, tier %s, threads %d, in %d ms",

@@ -214,7 +214,7 @@ class Requests(ABC):
         require_bool("return_errors", return_errors)
         stops = stop_strings(stop)
         rows: list[Stream | SslmError] = []
-        for index, prompt in enumerate(bounded_prompts(prompts, partial(_require_time, cutoff))):
+        for index, prompt in enumerate(bounded_prompts(prompts, partial(require_time, cutoff))):
             try:
                 rows.append(self._prompt_stream(cutoff, prompt, max_tokens=max_tokens, stop=stops))
             except SslmError as error:
@@ -236,10 +236,10 @@ class Requests(ABC):
         stop: str | Sequence[str] | None,
     ) -> Stream:
         self._require_usable()
-        require_time = partial(_require_time, cutoff)
-        require_time()
-        ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens, require_time)
-        require_time()
+        has_time = partial(require_time, cutoff)
+        has_time()
+        ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens, has_time)
+        has_time()
         return self._ids_stream(cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=True)
 
     def _chat_stream(
@@ -252,17 +252,17 @@ class Requests(ABC):
         date: datetime.date | None,
     ) -> Stream:
         self._require_usable()
-        require_time = partial(_require_time, cutoff)
-        require_time()
-        _require_date(date)
+        has_time = partial(require_time, cutoff)
+        has_time()
+        require_date(date)
         ids = encode_chat(
             self.tokenizer,
             self.chat_template,
-            bounded_messages(messages, require_time),
+            bounded_messages(messages, has_time),
             date=date,
             context_tokens=self._runner.context_tokens,
         )
-        require_time()
+        has_time()
         return self._ids_stream(
             cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=False
         )
@@ -286,7 +286,7 @@ class Requests(ABC):
         return Stream(Generation(self._runner, self.tokenizer, request, cutoff))
 
 
-def _require_time(cutoff: Cutoff) -> None:
+def require_time(cutoff: Cutoff) -> None:
     """Raise if a request is to end before it has begun, so that its prompt need not be read."""
     if cutoff.is_cancelled:
         raise RunCancelledError
@@ -295,7 +295,8 @@ def _require_time(cutoff: Cutoff) -> None:
         raise cutoff.exceeded()
 
 
-def _require_date(date: object) -> None:
+def require_date(date: object) -> None:
+    """Raise OptionRangeError unless it is a day or None."""
     if date is not None and not isinstance(date, datetime.date):
         raise OptionRangeError("date", briefly(date), "a datetime.date or None")
 

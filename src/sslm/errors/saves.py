@@ -209,3 +209,23 @@ class SaveAbsentRowError(ArtifactError):
 
     status = Status.SAVE_ABSENT_ROW
     message = "the values beside the last position are not zero, which does not exist"
+
+
+# Conversations.
+
+
+class NotASavedSessionError(ArtifactError):
+    """The bytes do not begin as a saved conversation does."""
+
+    status = Status.SAVE_SESSION_MAGIC
+    message = "this is no saved conversation: it begins with {found}, not with b'SSLMCHAT'"
+    found: bytes
+
+
+class SavedSessionValueError(ArtifactError):
+    """A saved conversation holds what nobody can have said."""
+
+    status = Status.SAVE_SESSION_VALUE
+    message = "{what} of the saved conversation cannot be: {reason}"
+    what: str
+    reason: str

@@ -22,7 +22,7 @@ from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.checkpoints import CheckpointBudget, Checkpoints
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.session_request import Advance, TokenRequest
-from sslm.runtime.snapshot import Snapshot
+from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
 from sslm.runtime.token_ids import checked_token_ids
 from sslm.runtime.turns import Turns
 
@@ -102,6 +102,24 @@ class TokenSession(Generic[NoteT]):
     def is_closed(self) -> bool:
         """Whether the session was closed."""
         return self._is_closed
+
+    def require_ready(self) -> None:
+        """Raise what :meth:`begin` would raise of any request now.
+
+        Raises:
+            ObjectClosedError, SequenceInUseError, SessionNotAcceptingError, AnswerUnfinishedError:
+                See there.
+        """
+        with self._used():
+            self._require_accepting()
+            self._require_rest()
+
+    def cached_count(self, token_ids: TokenIds[int]) -> int:
+        """Return how many tokens of a prompt no request would compute now."""
+        longest = self.committed.checkpoints.longest_prefix(
+            self.model_id, NO_ADAPTER, array("i", token_ids)
+        )
+        return 0 if longest is None else len(longest.token_ids)
 
     def begin(
         self,

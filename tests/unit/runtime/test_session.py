@@ -1,6 +1,7 @@
 """A request becomes part of the conversation, or leaves nothing: wherever it is ended."""
 
 import gc
+import itertools
 import pickle
 import threading
 import weakref
@@ -12,6 +13,7 @@ import pytest
 
 from sslm import limits
 from sslm.backends.native import NativeBackend
+from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -33,6 +35,7 @@ from sslm.runtime.snapshot import Snapshot
 from sslm.runtime.stepper import advance, finished
 from tests.sequences import LONGEST, MODELS, PROMPT, new_sequence, reference_plan, run
 from tests.tiny_models import ALL_UNITS, MODEL_ID, tiny_llama
+from tests.unit.engine.test_interrupts import is_interrupted
 
 FIRST = PROMPT
 """75 tokens; the marks of a request lie at 10 and 70."""
@@ -582,3 +585,30 @@ def test_only_so_many_marks_are_kept_inside_a_prompt(owner: Owner) -> None:
     )
     assert found is not None
     assert len(found.token_ids) == 30
+
+
+def test_an_interrupt_at_any_line_leaves_all_or_nothing(plan: Plan) -> None:
+    if isinstance(plan, ReferencePlan):
+        pytest.skip("its thousands of lines tell nothing more of a session")
+    owner, ids = prepared(plan)
+    expected, before = cold(plan, ids, ANSWER), owner.state()[:5]
+    assert try_second(owner, ids) == expected
+    after = owner.state()[:5]
+    owner.close()
+    commits = []
+    for line in itertools.count(1, 19):
+        owner, ids = prepared(plan)
+        if not is_interrupted(line, lambda: try_second(owner, ids)):  # noqa: B023
+            break
+        assert owner.state()[:5] in (before, after), line
+        commits.append(owner.state()[:5] == after)
+        assert try_second(owner, ids) == expected
+        assert owner.state()[:5] == after
+        if line % 8 == 1:
+            owner.session.reset("")
+            # What was just being given back goes with the error that has interrupted it.
+            gc.collect()
+            assert owner.pool.held_page_count == 0
+    owner.close()
+    assert len(commits) > 50
+    assert commits == sorted(commits)

@@ -1,0 +1,380 @@
+"""A conversation with a model, of which only what is new is computed."""
+
+import datetime
+import time
+from collections.abc import Sequence
+from functools import partial
+from types import TracebackType
+from typing import NoReturn, Self
+
+from sslm.engine.async_stream import AsyncStream
+from sslm.engine.background import Background
+from sslm.engine.cutoff import Cutoff
+from sslm.engine.generation import Generation
+from sslm.engine.options import checked_int, require_callback
+from sslm.engine.request import Request, stop_strings
+from sslm.engine.requests import DEFAULT_MAX_TOKENS, require_time
+from sslm.engine.results import Completion, SessionFootprint
+from sslm.engine.runner import Runner
+from sslm.engine.session_memory import SessionMemory, SessionSizes
+from sslm.engine.session_source import Conversation, SessionSource, message_marks
+from sslm.engine.session_stream import SessionStream
+from sslm.engine.token_source import Report
+from sslm.errors.runtime import NotCopyableError, OptionRangeError
+from sslm.errors.sessions import NothingToUndoError
+from sslm.runtime.session import TokenSession
+from sslm.text.chat_encoding import encode_chat
+from sslm.text.chat_template import ChatTemplate
+from sslm.text.message import Message
+from sslm.text.tokenizer import Tokenizer
+
+
+class Session:
+    """One conversation and its owner; a context manager.
+
+    Each answer has the text, ids and digest that ``model.chat`` gives for the same messages. Only
+    the part of a prompt is computed with which no saved beginning agrees. A request that fails in
+    any way leaves the session as it was, and can be made again.
+
+    One thread at a time; :meth:`close` may come at any time. Made by ``model.session``.
+
+    Args:
+        runner: Runs the model.
+        tokenizer: Of the model.
+        template: Of the model.
+        stop_token_ids: Ids that end an answer.
+        background: Threads for coroutines.
+        sizes: What it takes.
+        messages: What was said so far.
+        date: Today, for templates that mention it.
+        has_timings: Whether answers tell how long they took; otherwise no clock is read, except for
+            a deadline.
+        weights_size_bytes: For :meth:`footprint`.
+
+    Raises:
+        MemoryBudgetError: If its memory does not fit the bound beside what others hold.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        template: ChatTemplate,
+        *,
+        stop_token_ids: frozenset[int],
+        background: Background,
+        sizes: SessionSizes,
+        messages: Conversation,
+        date: datetime.date | None,
+        has_timings: bool,
+        weights_size_bytes: int,
+    ) -> None:
+        self._runner = runner
+        self._tokenizer = tokenizer
+        self._template = template
+        self._stop_token_ids = stop_token_ids
+        self._background = background
+        self._date = date
+        self._has_timings = has_timings
+        self._weights_size_bytes = weights_size_bytes
+        self._memory = SessionMemory(runner, sizes)
+        self._tokens: TokenSession[Conversation] = TokenSession(
+            runner.program,
+            self._memory.pool,
+            runner.model_id,
+            advance=runner.run,
+            context_tokens=sizes.context_tokens,
+            budget=self._memory.budget,
+            note=messages,
+        )
+        self._source: SessionSource | None = None
+
+    @property
+    def messages(self) -> list[Message]:
+        """What was said so far, an answer in progress left out."""
+        return list(self._tokens.committed.note)
+
+    @property
+    def context_tokens(self) -> int:
+        """Most tokens of a prompt and its answer."""
+        return self._tokens.context_tokens
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether requests are taken; if not, only :meth:`reset` helps."""
+        return self._tokens.is_accepting
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes that checkpoints take now, a page that several share counted once."""
+        return self._tokens.committed.checkpoints.size_bytes
+
+    def footprint(self) -> SessionFootprint:
+        """Return what was admitted for the model and this session."""
+        sizes = self._memory.sizes
+        return SessionFootprint(
+            weights=self._weights_size_bytes,
+            scratch=self._runner.scratch_size_bytes,
+            states=sizes.states,
+            checkpoints=sizes.checkpoints,
+        )
+
+    # Answers.
+
+    def say(
+        self,
+        text: str,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        deadline_s: float | None = None,
+    ) -> Completion:
+        """Say something and return the answer; both are then part of the conversation.
+
+        Args:
+            text: What the user says; control tokens in it are literal.
+            max_tokens: As for ``model.generate``.
+            stop: As for ``model.generate``.
+            deadline_s: Seconds that the call may take, or None for no bound.
+
+        Raises:
+            SessionNotAcceptingError: If the session has to be reset first.
+            AnswerUnfinishedError: If another answer is neither read to its end nor closed.
+            SequenceInUseError: If another thread uses the session.
+            SslmError: As ``model.chat`` raises it; the conversation is as it was.
+        """
+        return self.stream(text, max_tokens=max_tokens, stop=stop, deadline_s=deadline_s).read()
+
+    def stream(
+        self,
+        text: str,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        deadline_s: float | None = None,
+        on_progress: Report | None = None,
+    ) -> SessionStream:
+        """Say something and return the answer piece by piece; see :meth:`say`.
+
+        It becomes part of the conversation with its last piece, or by ``commit()`` of the stream as
+        far as it was shown. Leaving it otherwise rolls back.
+        """
+        require_callback("on_progress", on_progress)
+        cutoff = Cutoff(deadline_s)
+        stream = self._stream(cutoff, None, text, max_tokens=max_tokens, stop=stop)
+        return stream.telling(on_progress)
+
+    def edit(
+        self,
+        index: int,
+        text: str,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        deadline_s: float | None = None,
+    ) -> Completion:
+        """Say something in place of an earlier message; what came after that is forgotten.
+
+        What was said before it is not computed again, as far as checkpoints are left of it.
+
+        Args:
+            index: Of the message in :attr:`messages`: one that the user said.
+            text: As for :meth:`say`.
+            max_tokens: As for :meth:`say`.
+            stop: As for :meth:`say`.
+            deadline_s: As for :meth:`say`.
+
+        Raises:
+            OptionRangeError: If there is no such message, or somebody else said it.
+            SslmError: As :meth:`say`; the conversation is as it was.
+        """
+        return self.edit_stream(
+            index, text, max_tokens=max_tokens, stop=stop, deadline_s=deadline_s
+        ).read()
+
+    def edit_stream(
+        self,
+        index: int,
+        text: str,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        deadline_s: float | None = None,
+        on_progress: Report | None = None,
+    ) -> SessionStream:
+        """Say something in place of an earlier message; see :meth:`edit` and :meth:`stream`."""
+        require_callback("on_progress", on_progress)
+        cutoff = Cutoff(deadline_s)
+        stream = self._stream(cutoff, index, text, max_tokens=max_tokens, stop=stop)
+        return stream.telling(on_progress)
+
+    async def asay(
+        self,
+        text: str,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        deadline_s: float | None = None,
+    ) -> Completion:
+        """Say something and return the answer; see :meth:`say`."""
+        return await self.astream(
+            text, max_tokens=max_tokens, stop=stop, deadline_s=deadline_s
+        ).read()
+
+    def astream(
+        self,
+        text: str,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] | None = None,
+        deadline_s: float | None = None,
+    ) -> AsyncStream:
+        """Say something and return the answer piece by piece; see :meth:`stream`.
+
+        What is wrong with it is raised when the first piece is awaited.
+        """
+        cutoff = Cutoff(deadline_s)
+        start = partial(self._stream, cutoff, None, text, max_tokens=max_tokens, stop=stop)
+        return AsyncStream(self._background, cutoff, start)
+
+    # What is done to the conversation.
+
+    def commit(self) -> None:
+        """Keep the last message with what was shown of its answer, if that was left early.
+
+        If nothing was shown, the message does not stay either; after a whole answer there is
+        nothing to do.
+
+        Raises:
+            NothingToUndoError: If nothing was said yet, or the conversation has gone on since.
+        """
+        source = self._source
+        if source is None:
+            raise NothingToUndoError("keep", len(self.messages))
+        source.keep_shown()
+
+    def undo(self) -> Message:
+        """Take back the user's last message with all that came after it, and return it.
+
+        Raises:
+            NothingToUndoError: If there is none.
+            AnswerUnfinishedError: If an answer is being made.
+        """
+        messages = self._tokens.committed.note
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index].role == "user":
+                self._tokens.keep_note(messages[:index])
+                return messages[index]
+        raise NothingToUndoError("take back", len(messages))
+
+    def reset(self, messages: Sequence[Message] = ()) -> None:
+        """Begin anew, from any state; checkpoints are forgotten and an answer is rolled back.
+
+        Args:
+            messages: What was said so far.
+        """
+        self._tokens.reset(tuple(messages))
+        self._source = None
+
+    def save(self, *, kv: bool = False) -> bytes:
+        """Return the conversation as bytes, for ``model.restore_session``.
+
+        Args:
+            kv: Whether to keep what was computed of it. Without it, texts and ids remain, about
+                2 KB, and restoring computes them again, to the same bits.
+
+        Raises:
+            ObjectClosedError: If the session is closed.
+        """
+        # Imported when it is needed: most conversations are not saved.
+        from sslm.engine.session_saving import save_session
+
+        return save_session(self._tokens, self._encode, self._date, kv=kv)
+
+    def close(self) -> None:
+        """Give all memory back; any thread may call this, and again.
+
+        What another thread computes ends within milliseconds. In a process that a fork brought the
+        session to, there is nothing to give back.
+        """
+        if self._runner.is_owner:
+            self._tokens.close()
+            self._memory.close()
+
+    def _stream(
+        self,
+        cutoff: Cutoff,
+        index: int | None,
+        text: str,
+        *,
+        max_tokens: int,
+        stop: str | Sequence[str] | None,
+    ) -> SessionStream:
+        self._runner.require_owner()
+        self._tokens.require_ready()
+        require_time(cutoff)
+        before = self._tokens.committed.note
+        kept = before if index is None else before[: _user_index(before, index)]
+        asked = (*kept, Message("user", text))
+        ids = self._encode(asked, True)
+        marks = message_marks(self._encode, asked, ids, self._tokens.cached_count(ids))
+        require_time(cutoff)
+        request = Request(
+            prompt_ids=tuple(ids),
+            max_tokens=max_tokens,
+            stop=stop_strings(stop),
+            stop_token_ids=self._stop_token_ids,
+            is_continuation=False,
+        )
+        source = SessionSource(
+            self._tokens,
+            before=before,
+            asked=asked,
+            marks=marks,
+            clock_ns=time.perf_counter_ns if self._has_timings else None,
+        )
+        generation = Generation(self._runner, self._tokenizer, request, cutoff, source)
+        self._source = source
+        return SessionStream(generation, source)
+
+    def _encode(self, messages: Sequence[Message], add_generation_prompt: bool) -> list[int]:
+        return encode_chat(
+            self._tokenizer,
+            self._template,
+            messages,
+            add_generation_prompt=add_generation_prompt,
+            date=self._date,
+            context_tokens=self.context_tokens,
+        )
+
+    def __repr__(self) -> str:
+        state = "closed" if self._tokens.is_closed else "open"
+        return f"<sslm.Session, {len(self.messages)} messages, {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("session", "session.save() makes bytes for model.restore_session")
+
+
+def _user_index(messages: Conversation, index: int) -> int:
+    """Return the index of a message of the user's.
+
+    Raises:
+        OptionRangeError: If there is none.
+    """
+    index = checked_int("index", index, lowest=0, highest=max(0, len(messages) - 1))
+    role = messages[index].role if messages else "none"
+    if role != "user":
+        found = f"{index}, a message of the {role}" if messages else f"{index} of no messages"
+        raise OptionRangeError("index", found, "the index of a message that the user said")
+    return index

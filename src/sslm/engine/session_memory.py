@@ -1,0 +1,103 @@
+"""The memory of a session: its sizes, known before it is taken, and its pages."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sslm import limits
+from sslm.engine.runner import Runner
+from sslm.errors.runtime import PoolInUseError
+from sslm.errors.sessions import StateBudgetError
+from sslm.runtime.checkpoints import CheckpointBudget, private_bytes_max
+from sslm.runtime.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequence_options import SequenceOptions
+
+_DEFAULT_PRIVATE_COUNT: Final = 32
+"""Private copies that the default budget has room for, beside the pages of one whole context."""
+_HELD_BY_REQUEST: Final = limits.CHECKPOINT_MARK_COUNT_MAX + 2
+"""Checkpoints of a request in progress: inside its prompt, behind it, and behind the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSizes:
+    """What a session takes, in bytes.
+
+    Args:
+        context_tokens: Most tokens of a prompt and its answer.
+        page_count: Pages of its pool.
+        states: What the request in progress may hold.
+        checkpoints: The budget of what is kept between requests.
+    """
+
+    context_tokens: int
+    page_count: int
+    states: int
+    checkpoints: int
+
+
+def session_sizes(
+    runner: Runner, context_tokens: int, *, state_bytes: int | None, checkpoint_bytes: int | None
+) -> SessionSizes:
+    """Return what a session will take.
+
+    Args:
+        runner: Of the model.
+        context_tokens: Most tokens of a prompt and its answer.
+        state_bytes: Most bytes of states, or None for no bound.
+        checkpoint_bytes: The budget of the checkpoints, or None for as much as a whole context and
+            32 private copies take, if the bound on memory leaves that much.
+
+    Raises:
+        StateBudgetError: If the states of the context exceed *state_bytes*.
+    """
+    private = private_bytes_max(runner.program, context_tokens)
+    kv, buffers = runner.sequence_sizes_bytes(SequenceOptions(context_tokens=context_tokens))
+    states = kv + buffers + _HELD_BY_REQUEST * private
+    if state_bytes is not None and states > state_bytes:
+        raise StateBudgetError(context_tokens, states, state_bytes)
+    if checkpoint_bytes is None:
+        checkpoint_bytes = kv + _DEFAULT_PRIVATE_COUNT * private
+        free = runner.free_bytes
+        if free is not None:
+            checkpoint_bytes = min(checkpoint_bytes, max(0, free - states))
+    # A layout may have no paged state, and a checkpoint then no pages.
+    page_size = runner.program.state_layout.page_size_bytes
+    saved_pages = checkpoint_bytes // page_size if page_size else 0
+    return SessionSizes(
+        context_tokens=context_tokens,
+        page_count=page_count_for(context_tokens) + saved_pages,
+        states=states,
+        checkpoints=checkpoint_bytes,
+    )
+
+
+class SessionMemory:
+    """What was admitted for one session, and the pool that lies in it.
+
+    Args:
+        runner: Of the model.
+        sizes: Of the session.
+
+    Raises:
+        MemoryBudgetError: If they do not fit the bound beside what others hold.
+        MemoryRefusedError: If the system has no memory for the pages.
+    """
+
+    def __init__(self, runner: Runner, sizes: SessionSizes) -> None:
+        self.sizes = sizes
+        what = "a session's states and checkpoints"
+        self._lease = runner.admit(what, sizes.states + sizes.checkpoints)
+        self.pool = KvPool(runner.program.state_layout, sizes.page_count)
+
+    @property
+    def budget(self) -> CheckpointBudget:
+        """Of the checkpoints."""
+        return CheckpointBudget(size_bytes=self.sizes.checkpoints)
+
+    def close(self) -> None:
+        """Give everything back; may be called again."""
+        try:
+            self.pool.close()
+        except PoolInUseError:
+            # Another thread computes and will notice in a moment; then its pages are gone as well.
+            return
+        self._lease.end()

@@ -1,0 +1,148 @@
+"""Tokens of an answer that becomes part of a conversation."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from sslm import limits
+from sslm.engine.cutoff import Cutoff
+from sslm.engine.token_source import Report
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import SequenceInUseError
+from sslm.errors.sessions import NothingToUndoError
+from sslm.runtime.session import TokenSession
+from sslm.runtime.session_request import TokenRequest
+from sslm.text.message import Message
+
+Conversation = tuple[Message, ...]
+Encode = Callable[[Sequence[Message], bool], list[int]]
+"""Returns the ids of messages, and of what introduces an answer if that is asked for."""
+
+
+class SessionSource:
+    """One answer of a conversation: opened once, and kept as a whole or as far as it was shown.
+
+    Args:
+        session: The conversation.
+        before: Its messages, of which the answer was asked.
+        asked: The messages that are answered.
+        marks: Positions of the prompt where messages end.
+        clock_ns: For the receipt, or None.
+    """
+
+    def __init__(
+        self,
+        session: TokenSession[Conversation],
+        *,
+        before: Conversation,
+        asked: Conversation,
+        marks: Sequence[int],
+        clock_ns: Callable[[], int] | None,
+    ) -> None:
+        self._session = session
+        self._before = before
+        self._asked = asked
+        self._marks = marks
+        self._clock_ns = clock_ns
+        self._request: TokenRequest[Conversation] | None = None
+        self._is_kept = False
+        self.shown = ""
+        """The text that was handed to whoever reads the answer."""
+
+    @property
+    def context_tokens(self) -> int:
+        """Those of the session."""
+        return self._session.context_tokens
+
+    @contextmanager
+    def opened(
+        self,
+        prompt_ids: Sequence[int],
+        *,
+        answer_tokens: int,
+        cutoff: Cutoff,
+        on_progress: Report,
+    ) -> Iterator[TokenRequest[Conversation]]:
+        """Begin the request, which is rolled back when the block ends if it was not kept.
+
+        Raises:
+            SequenceInUseError: If the conversation went on since it was asked.
+            SslmError: As :meth:`sslm.runtime.session.TokenSession.begin`.
+        """
+        with self._session.begin(
+            prompt_ids,
+            answer_tokens=answer_tokens,
+            marks=self._marks,
+            cancellation=cutoff.cancellation,
+            require_time=cutoff.require_time,
+            on_progress=on_progress,
+            clock_ns=self._clock_ns,
+        ) as request:
+            # From here on nobody else changes it.
+            if self._session.committed.note is not self._before:
+                raise SequenceInUseError("session")
+            self._request = request
+            try:
+                yield request
+            finally:
+                self._request = None
+
+    def keep(self, text: str) -> None:
+        """Commit the whole answer."""
+        if self._request is None:
+            raise AssertionError("kept within the block of the request")
+        self._request.commit((*self._asked, Message("assistant", text)))
+        self._is_kept = True
+
+    def keep_shown(self) -> None:
+        """Keep the message and what was shown of its answer; if nothing was, neither.
+
+        While the request is open, what it computed is kept too. After an interrupt, which may have
+        hit in the middle of anything, only the texts are.
+
+        Raises:
+            NothingToUndoError: If the conversation has gone on since.
+        """
+        if self._is_kept or not self.shown:
+            return
+        after = (*self._asked, Message("assistant", self.shown))
+        if self._request is not None:
+            self._request.commit(after)
+        else:
+            if self._session.committed.note is not self._before:
+                raise NothingToUndoError("keep", len(self._session.committed.note))
+            self._session.keep_note(after)
+        self._is_kept = True
+
+
+def message_marks(
+    encode: Encode, messages: Sequence[Message], prompt_ids: Sequence[int], cached_count: int
+) -> list[int]:
+    """Return where earlier messages end in a prompt, ascending.
+
+    Whoever edits a later message continues from there. Where text is tokenized across the end of a
+    message, it is the last position that does not depend on what follows.
+
+    Args:
+        encode: Encodes messages as the prompt was encoded.
+        messages: Of the prompt.
+        prompt_ids: The prompt.
+        cached_count: Up to here nobody needs to know.
+    """
+    marks: list[int] = []
+    latest, most = len(messages) - 1, limits.CHECKPOINT_MARK_COUNT_MAX
+    for count in range(latest, max(0, latest - most), -1):
+        try:
+            beginning = encode(messages[:count], False)
+        except SslmError:
+            # Some templates refuse conversations that end otherwise than with a question.
+            continue
+        mark = _common_count(beginning, prompt_ids)
+        if mark <= cached_count:
+            break
+        marks.append(mark)
+    return sorted(set(marks))
+
+
+def _common_count(first: Sequence[int], second: Sequence[int]) -> int:
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))

@@ -65,7 +65,8 @@ def restore(
     """Return a sequence that goes on where the saved one stood, to the same bits.
 
     Args:
-        blob: What :func:`save` returned, in whatever process; nobody has to be trusted with it.
+        blob: What :func:`save` returned, in whatever process; nobody has to be trusted with it,
+            but it must not change while it is read.
         program: Of the same model.
         pool: Where pages come from: as many as the tokens need, or as the options reserve.
         model_id: 32 bytes.

@@ -13,7 +13,8 @@ class SliceBudget:
     """What is left of one call's budget, from its construction on.
 
     Where time is bounded, work is done only if it is known to fit, except for the call's first
-    unit: a call always gets on. Where only units are, no clock is read, and what a call does
+    unit: a call always gets on; and a unit of which nothing is known is tried out while time is
+    left. Where only units are, no clock is read, and what a call does
     depends on nothing else.
 
     Args:
@@ -62,7 +63,8 @@ class SliceBudget:
             return units
         most_ns = self.costs.most_ns(kind, rows)
         # One by one while nothing is known of their kind, and then as many as fit.
-        fitting = 1 if most_ns is None else self._left_ns(self.costs) // max(1, most_ns)
+        left_ns = self._left_ns(self.costs)
+        fitting = int(left_ns > 0) if most_ns is None else left_ns // max(1, most_ns)
         return max(0 if self._has_begun else 1, min(units, fitting))
 
     def spend(self, units: int) -> None:

@@ -81,10 +81,14 @@ def test_the_first_unit_is_always_run(max_ms: float) -> None:
 
 
 def test_one_by_one_while_nothing_is_known() -> None:
-    budget = SliceBudget(known(ToyClock()), max_ms=100)
+    clock = ToyClock()
+    budget = SliceBudget(known(clock), max_ms=100)
     assert budget.fitting(HEAD, 1, 30) == 1
     budget.spend(1)
+    clock.ns += 100 * MS - 1
     assert budget.fitting(HEAD, 1, 30) == 1
+    clock.ns += 1
+    assert budget.fitting(HEAD, 1, 30) == 0
 
 
 def test_both_bounds_hold() -> None:

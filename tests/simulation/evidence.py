@@ -1,0 +1,95 @@
+"""What a schedule has seen of answers, to be compared with the oracle's."""
+
+from dataclasses import dataclass
+
+from sslm.runtime.chunk import Chunk
+from sslm.runtime.sequence import Sequence
+from tests.simulation import expected
+from tests.simulation.oracle import Answer, Question
+
+TokenIds = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen after some tokens, or None of what was not."""
+
+    digest: bytes | None = None
+    selected: int | None = None
+    saturations: TokenIds | None = None
+
+
+class Evidence:
+    """What was seen of a schedule's sequences, by their tokens.
+
+    Args:
+        model: Name of the model.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._seen: dict[tuple[int, TokenIds], Seen] = {}
+        self.contradiction: str | None = None
+        """Two things seen after the same tokens that differ, or None."""
+
+    def note(self, real: Sequence, model: expected.Sequence) -> None:
+        """Note what a sequence shows now."""
+        progress = model.progress
+        is_between = progress.chunk is None or progress.chunk.next_segment == 0
+        saturations = tuple(real.saturations.values()) if is_between else None
+        self._add(
+            model.options.identity, progress.ids, Seen(real.digest, real.selected, saturations)
+        )
+
+    def note_chunk(self, real: Chunk, model: expected.Sequence) -> None:
+        """Note what was chosen after each scored row of a chunk that has just come to its end."""
+        span = real.span
+        if span.selected is None:
+            return
+        chosen, ids = memoryview(span.selected).cast("B").cast("i"), model.progress.ids
+        first = len(ids) - span.row_count + span.first_logits_row
+        for row, stop in enumerate(range(first + 1, len(ids) + 1)):
+            self._add(model.options.identity, ids[:stop], Seen(selected=chosen[row]))
+
+    def _add(self, identity: int, ids: TokenIds, seen: Seen) -> None:
+        if not ids:
+            return
+        known = self._seen.setdefault((identity, ids), seen)
+        for name in Seen.__slots__:
+            found, before = getattr(seen, name), getattr(known, name)
+            if before is None:
+                setattr(known, name, found)
+            elif found is not None and found != before:
+                self.contradiction = _difference(name, ids, found, before)
+
+    def questions(self) -> list[Question]:
+        """Return what to ask: streams of tokens none of which is the beginning of another."""
+        asked: list[tuple[int, TokenIds]] = []
+        for identity, ids in sorted(self._seen, reverse=True):
+            # In this order, what begins with some tokens comes right before these alone.
+            if asked and asked[-1][0] == identity and asked[-1][1][: len(ids)] == ids:
+                continue
+            asked.append((identity, ids))
+        return [Question(self._model, identity, ids) for identity, ids in asked]
+
+    def compare(self, questions: list[Question], answers: list[list[Answer]]) -> str | None:
+        """Return the first difference from what the oracle says, if any."""
+        if self.contradiction:
+            return self.contradiction
+        right: dict[tuple[int, TokenIds], tuple[Question, list[Answer]]] = {}
+        for question, answer in zip(questions, answers, strict=True):
+            for stop in range(1, len(question.token_ids) + 1):
+                right[question.identity, question.token_ids[:stop]] = question, answer
+        for (identity, ids), seen in sorted(self._seen.items(), key=lambda one: len(one[0][1])):
+            _, answer = right[identity, ids]
+            for name in Seen.__slots__:
+                found, wanted = getattr(seen, name), getattr(answer[len(ids) - 1], name)
+                if found is not None and found != wanted:
+                    return _difference(name, ids, found, wanted)
+        return None
+
+
+def _difference(name: str, ids: TokenIds, found: object, wanted: object) -> str:
+    shown = [one.hex() if isinstance(one, bytes) else one for one in (found, wanted)]
+    tokens = ", ".join(map(str, ids[-8:]))
+    return f"{name} after {len(ids)} tokens (… {tokens}) is {shown[0]}, a lone run says {shown[1]}"

@@ -1,0 +1,468 @@
+"""The simulator's own model: who holds what, where everything stands, and what will be refused.
+
+Pages are numbers that are never used twice, and a page is free when no holder lists it. Each method
+either raises :class:`RefusedError`, before anything has changed, or does what the call is to do.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import (
+    ContextLengthError,
+    KvPoolExhaustedError,
+    NothingChosenError,
+    ObjectClosedError,
+    OptionRangeError,
+    PoolInUseError,
+    PrefixFrozenError,
+    PrefixNotFrozenError,
+    SequenceBusyError,
+    SequenceNotFreshError,
+    SnapshotMismatchError,
+    TokenIdRangeError,
+    TokenIdTypeError,
+)
+from sslm.errors.saves import SaveChunkError, SaveLogitsError, SaveModelError
+from sslm.program.program import Program
+from sslm.program.states import PAGE_TOKENS
+from tests.simulation.models import LONGEST
+
+BAD_IDS: dict[str, object] = {"-1": -1, "vocab": 1 << 20, "text": "a", "true": True, "half": 0.5}
+
+
+class RefusedError(Exception):
+    """The call is to be refused with an error of just this class, and with these facts."""
+
+    def __init__(self, error_class: type[SslmError], /, **facts: object) -> None:
+        super().__init__(error_class, facts)
+        self.error_class = error_class
+        self.facts = facts
+
+
+def page_count_for(tokens: int) -> int:
+    return (tokens + PAGE_TOKENS - 1) // PAGE_TOKENS
+
+
+@dataclass(eq=False)
+class Pool:
+    """Pages, and everybody who lists some."""
+
+    page_count: int
+    holders: list["Holder"] = field(default_factory=list)
+    next_page: int = 0
+
+    def held(self) -> set[int]:
+        return {page for holder in self.holders for page in holder.pages}
+
+    def free_count(self) -> int:
+        return self.page_count - len(self.held())
+
+    def take(self, count: int) -> list[int]:
+        free = self.free_count()
+        if count > free:
+            raise RefusedError(KvPoolExhaustedError, needed_pages=count, free_pages=free)
+        self.next_page += count
+        return list(range(self.next_page - count, self.next_page))
+
+    def owner_count(self, page: int) -> int:
+        return sum(page in holder.pages for holder in self.holders)
+
+    def close(self) -> None:
+        if self.held():
+            raise RefusedError(PoolInUseError, held_pages=len(self.held()))
+
+
+class Holder:
+    """Somebody who holds pages."""
+
+    def __init__(self, pool: Pool, pages: list[int]) -> None:
+        self.pool = pool
+        self.pages = pages
+        self.is_released = False
+        pool.holders.append(self)
+
+    def release(self) -> None:
+        self.is_released = True
+        self.pages = []
+        if self in self.pool.holders:
+            self.pool.holders.remove(self)
+
+
+@dataclass(frozen=True)
+class Options:
+    context_tokens: int
+    chunk_tokens: int
+    reserved_tokens: int
+    has_all_logits: bool
+    identity: int
+
+    @property
+    def reserved_pages(self) -> int:
+        return page_count_for(self.reserved_tokens)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    ids: tuple[int, ...]
+    next_segment: int
+    first_logits_row: int
+
+    @property
+    def scored_count(self) -> int:
+        return len(self.ids) - self.first_logits_row
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a sequence is, pages left aside; what a snapshot keeps."""
+
+    ids: tuple[int, ...] = ()
+    pending: tuple[int, ...] = ()
+    chunk: Chunk | None = None
+    selected: int | None = None
+    layers_run: int = 0
+    chunk_count: int = 0
+
+    @property
+    def pending_count(self) -> int:
+        return len(self.pending) + (len(self.chunk.ids) if self.chunk else 0)
+
+    @property
+    def token_count(self) -> int:
+        return len(self.ids) + self.pending_count
+
+    def frozen(self, program: Program) -> "Progress":
+        """A chunk that has not begun is pending, and one in the head is at the head's begin."""
+        chunk = self.chunk
+        if chunk is None:
+            return self
+        if chunk.next_segment == 0:
+            return replace(
+                self,
+                pending=chunk.ids + self.pending,
+                chunk=None,
+                chunk_count=self.chunk_count - 1,
+            )
+        segment = min(chunk.next_segment, program.first_head_index)
+        return replace(self, chunk=replace(chunk, next_segment=segment))
+
+
+class Snapshot:
+    """What somebody can adopt."""
+
+    def __init__(self, holder: Holder, progress: Progress, identity: int) -> None:
+        self.holder = holder
+        self.progress = progress
+        self.identity = identity
+
+
+class Sequence:
+    """What a sequence is to be."""
+
+    def __init__(self, program: Program, pool: Pool, options: Options) -> None:
+        if options.context_tokens > LONGEST:
+            raise RefusedError(OptionRangeError, option="context_tokens")
+        self.program = program
+        self.options = options
+        self.progress = Progress()
+        self.is_closed = False
+        self.holder = Holder(pool, pool.take(options.reserved_pages))
+
+    @property
+    def pool(self) -> Pool:
+        return self.holder.pool
+
+    def require_open(self) -> None:
+        if self.is_closed:
+            raise RefusedError(ObjectClosedError, kind="sequence")
+
+    def stats(self) -> dict[str, Any]:
+        self.require_open()
+        pages = self.holder.pages
+        return {
+            "positions": len(self.progress.ids),
+            "pending_tokens": self.progress.pending_count,
+            "layers_run": self.progress.layers_run,
+            "layers_ceiling": self.progress.chunk_count * self.program.layer_count,
+            "forced_tokens": 0,
+            "resident_pages": len(pages),
+            "shared_pages": sum(self.pool.owner_count(page) > 1 for page in pages),
+        }
+
+    # Tokens.
+
+    def push(self, ids: list[int], bad: str | None) -> None:
+        self.require_open()
+        if bad is not None:
+            raise RefusedError(_bad_class(bad), index=len(ids))
+        self._require_room(len(ids))
+        self._admit(ids)
+
+    def prefill(self, ids: list[int], bad: str | None) -> int:
+        self.require_open()
+        progress, refusal = self.progress, None
+        longest = self.options.context_tokens
+        wanted = progress.token_count + len(ids)
+        if bad is not None:
+            refusal = RefusedError(_bad_class(bad), index=len(ids))
+        if wanted > longest:
+            facts = {"needed_tokens": wanted, "limit_tokens": longest}
+            refusal = RefusedError(ContextLengthError, **facts)
+        missing = page_count_for(min(wanted, longest)) - len(self.holder.pages)
+        free = self.pool.free_count()
+        if missing > free:
+            refusal = RefusedError(KvPoolExhaustedError, needed_pages=missing, free_pages=free)
+        self.holder.pages = self.holder.pages + self.pool.take(max(0, min(missing, free)))
+        room = min(longest, len(self.holder.pages) * PAGE_TOKENS) - progress.token_count
+        count = min(room, len(ids))
+        self._admit(ids[:count])
+        if refusal is not None:
+            refusal.facts["consumed_tokens"] = count
+            raise refusal
+        return count
+
+    def decode(self) -> int:
+        self.require_open()
+        if self.progress.pending_count:
+            raise RefusedError(SequenceBusyError, pending=self.progress.pending_count)
+        if self.progress.selected is None:
+            raise RefusedError(NothingChosenError, position=len(self.progress.ids))
+        self._require_room(1)
+        token_id = self.progress.selected
+        self._admit([token_id])
+        return token_id
+
+    def _require_room(self, count: int) -> None:
+        needed, longest = self.progress.token_count + count, self.options.context_tokens
+        if needed > longest:
+            raise RefusedError(ContextLengthError, needed_tokens=needed, limit_tokens=longest)
+        missing = page_count_for(needed) - len(self.holder.pages)
+        if missing > 0:
+            self.holder.pages = self.holder.pages + self.pool.take(missing)
+
+    def _admit(self, ids: list[int]) -> None:
+        if ids:
+            pending = self.progress.pending + tuple(ids)
+            self.progress = replace(self.progress, pending=pending, selected=None)
+
+    # Running.
+
+    def next_row_count(self, chunk_rows: int | None = None) -> int:
+        """Rows of the chunk in progress, or of the next one."""
+        self.require_open()
+        if self.progress.chunk is not None:
+            return len(self.progress.chunk.ids)
+        if not self.progress.pending:
+            raise RefusedError(SequenceBusyError, pending=0)
+        most = self.options.chunk_tokens
+        return min(len(self.progress.pending), most, chunk_rows or most)
+
+    def begin_chunk(self, chunk_rows: int | None = None) -> None:
+        progress = self.progress
+        if progress.chunk is not None:
+            return
+        ids = progress.pending[: self.next_row_count(chunk_rows)]
+        rest = progress.pending[len(ids) :]
+        first_row = len(ids) if rest else len(ids) - 1
+        chunk = Chunk(ids, 0, 0 if self.options.has_all_logits else first_row)
+        self.progress = replace(
+            progress, pending=rest, chunk=chunk, chunk_count=progress.chunk_count + 1
+        )
+
+    def put_back(self) -> None:
+        """Let a chunk that has not run be none."""
+        if self.progress.chunk is not None and self.progress.chunk.next_segment == 0:
+            self.progress = self.progress.frozen(self.program)
+
+    def stage(self) -> tuple[int, int]:
+        """Where the chunk stands, and where it ends."""
+        chunk, program = self.progress.chunk, self.program
+        assert chunk is not None
+        stop = len(program.segments) if chunk.scored_count else program.first_head_index
+        return chunk.next_segment, stop
+
+    def slice_end(self, units: int) -> int:
+        """Count off units: layers and head blocks cost one, embedding and selection nothing."""
+        at, stop = self.stage()
+        select = len(self.program.segments) - 1
+        while at < stop:
+            costs = int(at not in (0, select))
+            if costs > units:
+                break
+            units -= costs
+            at += 1
+        return at
+
+    def move(self, last: int, selected: int) -> bool:
+        """Let the chunk have run up to segment *last*; tell whether that was its end."""
+        progress = self.progress
+        chunk, (first, stop) = progress.chunk, self.stage()
+        assert chunk is not None
+        layers = range(1, self.program.first_head_index)
+        ran = progress.layers_run + sum(segment in layers for segment in range(first, last))
+        if last < stop:
+            moved = replace(chunk, next_segment=last)
+            self.progress = replace(progress, chunk=moved, layers_run=ran)
+            return False
+        is_scored = chunk.scored_count > 0 and not progress.pending
+        self.progress = replace(
+            progress,
+            ids=progress.ids + chunk.ids,
+            chunk=None,
+            layers_run=ran,
+            selected=selected if is_scored else None,
+        )
+        return True
+
+    # Freezing.
+
+    def snapshot(self) -> Snapshot:
+        self.require_open()
+        full = len(self.progress.ids) // PAGE_TOKENS
+        holder = Holder(self.pool, self.holder.pages[:full])
+        return Snapshot(holder, self.progress.frozen(self.program), self.options.identity)
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        self.require_open()
+        token_count = snapshot.progress.token_count
+        if self.progress.token_count:
+            raise RefusedError(SequenceNotFreshError, token_count=self.progress.token_count)
+        if snapshot.identity != self.options.identity:
+            raise RefusedError(SnapshotMismatchError, what="the model")
+        if snapshot.holder.pool is not self.pool:
+            raise RefusedError(SnapshotMismatchError, what="the KV pool")
+        _require_within(self.options, token_count)
+        chunk = snapshot.progress.chunk
+        if chunk is not None and len(chunk.ids) > self.options.chunk_tokens:
+            raise RefusedError(SnapshotMismatchError, what="the rows of a chunk")
+        if chunk is not None and chunk.scored_count > 1 and not self.options.has_all_logits:
+            raise RefusedError(SnapshotMismatchError, what="the rows that are scored")
+        if snapshot.holder.is_released:
+            raise RefusedError(ObjectClosedError, kind="snapshot")
+        shared = snapshot.holder.pages
+        own = max(page_count_for(token_count), self.options.reserved_pages) - len(shared)
+        taken = self.pool.take(max(0, own - len(self.holder.pages)))
+        self.holder.pages = shared + self.holder.pages[:own] + taken
+        self.progress = snapshot.progress
+
+    def restore_into(self, save: "Save") -> None:
+        require_restorable(self.options, save)
+        self.require_open()
+        if self.progress.token_count:
+            raise RefusedError(SequenceNotFreshError, token_count=self.progress.token_count)
+        self._require_room(save.progress.token_count)
+        self.progress = save.progress
+
+    def reset(self) -> None:
+        self.require_open()
+        reserved = self.options.reserved_pages
+        own = [page for page in self.holder.pages if self.pool.owner_count(page) == 1][:reserved]
+        self.holder.pages = own + self.pool.take(reserved - len(own))
+        self.progress = Progress()
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.holder.release()
+        # What is computed can still be asked for.
+        self.progress = replace(self.progress, pending=(), chunk=None)
+
+
+@dataclass(frozen=True)
+class Save:
+    """What a blob says."""
+
+    progress: Progress
+    identity: int
+
+
+def require_restorable(options: Options, save: Save) -> None:
+    """Look at everything about a save that does not depend on a sequence's tokens and pages."""
+    chunk = save.progress.chunk
+    if save.identity != options.identity:
+        raise RefusedError(SaveModelError)
+    _require_within(options, save.progress.token_count)
+    if chunk is not None and len(chunk.ids) > options.chunk_tokens:
+        raise RefusedError(SaveChunkError)
+    if chunk is not None and chunk.scored_count > 1 and not options.has_all_logits:
+        raise RefusedError(SaveLogitsError)
+
+
+def _require_within(options: Options, token_count: int) -> None:
+    longest = options.context_tokens
+    if token_count > longest:
+        raise RefusedError(ContextLengthError, needed_tokens=token_count, limit_tokens=longest)
+
+
+def restored(program: Program, pool: Pool, options: Options, save: Save) -> Sequence:
+    """Return the sequence that a save becomes."""
+    require_restorable(options, save)
+    sequence = Sequence(program, pool, options)
+    try:
+        sequence.restore_into(save)
+    except RefusedError:
+        sequence.close()
+        raise
+    return sequence
+
+
+def save_of(source: Sequence | Snapshot, *, kv: bool) -> Save:
+    if isinstance(source, Sequence):
+        source.require_open()
+        progress = source.progress.frozen(source.program)
+        identity = source.options.identity
+    else:
+        if source.holder.is_released:
+            raise RefusedError(ObjectClosedError, kind="snapshot")
+        progress, identity = source.progress, source.identity
+    if kv:
+        return Save(progress, identity)
+    begun = progress.chunk.ids if progress.chunk else ()
+    return Save(Progress(pending=progress.ids + begun + progress.pending), identity)
+
+
+class Prefix:
+    """What a prefix is to be."""
+
+    def __init__(self, sequence: Sequence) -> None:
+        self._sequence = sequence
+        self.snapshot: Snapshot | None = None
+        self.is_released = False
+
+    @property
+    def sequence(self) -> Sequence:
+        self.require_open()
+        if self.snapshot is not None:
+            raise RefusedError(PrefixFrozenError, token_count=self.snapshot.progress.token_count)
+        return self._sequence
+
+    def require_open(self) -> None:
+        if self.is_released:
+            raise RefusedError(ObjectClosedError, kind="prefix")
+
+    def freeze(self) -> None:
+        self.require_open()
+        if self.snapshot is not None:
+            return
+        if self._sequence.progress.pending_count:
+            raise RefusedError(SequenceBusyError, pending=self._sequence.progress.pending_count)
+        self.snapshot = self._sequence.snapshot()
+        self._sequence.close()
+
+    def adopt_into(self, sequence: Sequence) -> None:
+        self.require_open()
+        if self.snapshot is None:
+            raise RefusedError(
+                PrefixNotFrozenError, token_count=self._sequence.progress.token_count
+            )
+        sequence.adopt(self.snapshot)
+
+    def release(self) -> None:
+        self.is_released = True
+        self._sequence.close()
+        if self.snapshot is not None:
+            self.snapshot.holder.release()
+
+
+def _bad_class(bad: str) -> type[SslmError]:
+    return TokenIdRangeError if bad in {"-1", "vocab"} else TokenIdTypeError

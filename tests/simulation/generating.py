@@ -1,0 +1,331 @@
+"""Schedules out of a seed. What is likely next depends on what the simulator's model says."""
+
+import random
+from typing import Any
+
+from sslm.program.states import PAGE_TOKENS
+from tests.simulation import expected
+from tests.simulation.models import LONGEST, MODELS, TEXT_COUNT
+from tests.simulation.operations import (
+    HOARD_SLOTS,
+    PREFIX_SLOTS,
+    SAVE_SLOTS,
+    SEQUENCE_SLOTS,
+    SNAPSHOT_SLOTS,
+    Operation,
+    World,
+)
+from tests.simulation.plans import ROWS_MAX, backends
+from tests.simulation.simulation import Simulation
+
+OPERATIONS_MIN, OPERATIONS_MAX = 12, 60
+
+_FAILING = {"create", "snapshot", "adopt", "adopt_prefix", "reset", "push", "prefill", "decode"} | {
+    "save",
+    "save_snapshot",
+    "restore",
+    "restore_into",
+    "freeze",
+}
+"""Kinds of calls that allocate."""
+
+_WEIGHTS = {
+    "create": 5,
+    "drop": 1,
+    "push": 7,
+    "prefill": 4,
+    "decode": 12,
+    "advance": 24,
+    "schedule": 3,
+    "reset": 2,
+    "close": 1.5,
+    "snapshot": 5,
+    "drop_snapshot": 1,
+    "release_snapshot": 1.5,
+    "adopt": 6,
+    "save": 3,
+    "save_snapshot": 1,
+    "restore": 3,
+    "restore_into": 2,
+    "begin_prefix": 2,
+    "drop_prefix": 0.5,
+    "prefill_prefix": 3,
+    "freeze": 2,
+    "adopt_prefix": 5,
+    "release_prefix": 1,
+    "hoard": 1,
+    "unhoard": 2,
+    "close_pool": 0.3,
+}
+
+
+def world_of(chance: random.Random) -> World:
+    """Choose what a schedule runs on."""
+    backend = "reference" if chance.random() < 0.04 else chance.choice(backends()[1:])
+    threads = 2 if backend != "reference" and chance.random() < 0.06 else 1
+    model = chance.choices(MODELS, weights=(4, 3, 3))[0]
+    return World(model, backend, threads, (chance.randint(3, 14), chance.randint(1, 4)))
+
+
+class Generator:
+    """Chooses one operation after the other.
+
+    Args:
+        chance: Where choices come from.
+        simulation: Whose model is looked at.
+    """
+
+    def __init__(self, chance: random.Random, simulation: Simulation) -> None:
+        self._chance = chance
+        self._simulation = simulation
+        self._text = chance.randrange(TEXT_COUNT)
+        self.count = chance.randint(OPERATIONS_MIN, OPERATIONS_MAX)
+        """How many operations the schedule is to have."""
+
+    def next(self) -> Operation:
+        """Choose an operation."""
+        kind = self._kind()
+        arguments = getattr(self, f"_{kind}")()
+        fails_at = None
+        if kind in _FAILING and self._chance.random() < 0.03:
+            fails_at = self._chance.randint(1, 12)
+        return Operation(kind, arguments, fails_at)
+
+    def _kind(self) -> str:
+        """Choose what to do; mostly something that there is something for."""
+        simulation = self._simulation
+        models = [one.model for one in simulation.sequences if one is not None]
+        prefixes = map(simulation.open_prefix_sequence, range(PREFIX_SLOTS))
+        open_ones = [*models, *(one.model for one in prefixes if one is not None)]
+        is_waiting = any(_is(model, "pending") for model in open_ones)
+        is_pointless = {
+            "create": len(models) == SEQUENCE_SLOTS,
+            "advance": not is_waiting,
+            "schedule": not is_waiting,
+            "push": not any(_is(model, "idle") for model in models),
+            "prefill": not any(_is(model, "idle") for model in models),
+            "decode": not any(_is(model, "chosen") for model in models),
+            "adopt": not any(simulation.snapshots),
+            "adopt_prefix": not any(simulation.prefixes),
+            "prefill_prefix": not any(map(simulation.open_prefix_sequence, range(PREFIX_SLOTS))),
+        }
+        weights = {
+            kind: weight / 10 if is_pointless.get(kind) else weight
+            for kind, weight in _WEIGHTS.items()
+        }
+        return self._chance.choices(list(weights), list(weights.values()))[0]
+
+    # Slots: mostly such as make the call succeed.
+
+    def _seq(self, *, prefer: str = "open") -> int:
+        wanted = [
+            slot
+            for slot, one in enumerate(self._simulation.sequences)
+            if one is not None and _is(one.model, prefer)
+        ]
+        if wanted and self._chance.random() < 0.9:
+            return self._chance.choice(wanted)
+        return self._chance.randrange(SEQUENCE_SLOTS)
+
+    def _filled(self, slots: list[Any]) -> int:
+        filled = [slot for slot, one in enumerate(slots) if one is not None]
+        if filled and self._chance.random() < 0.95:
+            return self._chance.choice(filled)
+        return self._chance.randrange(len(slots))
+
+    def _empty(self, slots: list[Any]) -> int:
+        empty = [slot for slot, one in enumerate(slots) if one is None]
+        return self._chance.choice(empty or range(len(slots)))
+
+    # Sequences.
+
+    def _options(self) -> dict[str, Any]:
+        chance = self._chance
+        context = chance.choice((LONGEST, LONGEST, 150, 129, 128, 70))
+        if chance.random() < 0.01:
+            context = LONGEST + 1
+        reserved = chance.choices((0, context, chance.randint(0, context)), weights=(7, 2, 1))[0]
+        return {
+            "pool": int(chance.random() < 0.1),
+            "context_tokens": context,
+            "chunk_tokens": chance.choice((64, 64, 64, 63, 7, 2)),
+            "reserved_tokens": reserved,
+            "has_all_logits": chance.random() < 0.1,
+            "identity": int(chance.random() < 0.05),
+        }
+
+    def _create(self) -> dict[str, Any]:
+        return {"seq": self._empty(self._simulation.sequences), **self._options()}
+
+    def _drop(self) -> dict[str, Any]:
+        return {"seq": self._chance.randrange(SEQUENCE_SLOTS)}
+
+    def _push(self) -> dict[str, Any]:
+        seq = self._seq(prefer="idle")
+        one = self._simulation.sequences[seq]
+        return {"seq": seq, **self._tokens(one.model if one else None)}
+
+    _prefill = _push
+
+    def _tokens(self, model: expected.Sequence | None) -> dict[str, Any]:
+        chance = self._chance
+        start = model.progress.token_count if model else 0
+        to_boundary = -start % PAGE_TOKENS
+        count = chance.choice(
+            (1, 2, 5, 20, 64, 80, to_boundary, to_boundary + 1, max(0, to_boundary - 1))
+        )
+        room = model.options.context_tokens - start if model else 0
+        if count > room >= 0 and chance.random() < 0.7:
+            count = chance.randint(0, room)
+        text = self._text if chance.random() < 0.8 else chance.randrange(TEXT_COUNT)
+        tokens: dict[str, Any] = {"text": text, "start": start, "count": count}
+        if chance.random() < 0.05:
+            tokens["bad"] = chance.choice(list(expected.BAD_IDS))
+        return tokens
+
+    def _decode(self) -> dict[str, Any]:
+        return {"seq": self._seq(prefer="chosen")}
+
+    def _reset(self) -> dict[str, Any]:
+        return {"seq": self._seq()}
+
+    _close = _reset
+
+    def _together(self) -> list[int]:
+        """Choose slots of sequences and prefixes, most of them with something pending."""
+        chance = self._chance
+        slots = [
+            slot
+            for slot, one in enumerate(self._simulation.sequences)
+            if one is not None and (_is(one.model, "pending") or chance.random() < 0.1)
+        ]
+        for slot in range(PREFIX_SLOTS):
+            prefix = self._simulation.open_prefix_sequence(slot)
+            is_pending = prefix is not None and _is(prefix.model, "pending")
+            if chance.random() < (0.9 if is_pending else 0.1):
+                slots.append(SEQUENCE_SLOTS + slot)
+        chance.shuffle(slots)
+        return slots
+
+    def _schedule(self) -> dict[str, Any]:
+        chance = self._chance
+        arguments: dict[str, Any] = {"slots": self._together(), "tokens": chance.randint(0, 3)}
+        if chance.random() < 0.5:
+            arguments["units"] = chance.randint(1, 20)
+        else:
+            arguments["max_us"] = chance.choice((0, 50, 100, 250, 1000, 2000))
+        return arguments
+
+    def _advance(self) -> dict[str, Any]:
+        chance, slots = self._chance, self._together()
+        if chance.random() < 0.4:
+            slots = slots[:1]
+        if slots and chance.random() < 0.01:
+            slots.append(slots[0])
+        units = chance.choice((1, 1, 2, 3, 50, 50, 50))
+        if chance.random() < 0.01:
+            units = 0
+        arguments: dict[str, Any] = {
+            "slots": slots,
+            "units": units,
+            "rows": chance.choice((ROWS_MAX, ROWS_MAX, 64, 64, 5 if chance.random() < 0.1 else 99)),
+        }
+        if chance.random() < 0.1:
+            arguments["chunk_rows"] = chance.choice((1, 3, 63))
+        if chance.random() < 0.06:
+            is_reference = self._simulation.world.backend == "reference"
+            arguments["cancel_at"] = chance.randint(0, 40) if is_reference else 0
+        elif chance.random() < 0.15:
+            arguments["events"] = [
+                [
+                    chance.choice((0, 0, 1, 2)),
+                    chance.choice(("cancel", "cancel", "close", "use", "memory", "busy")),
+                    chance.randrange(4),
+                ]
+                for _ in range(chance.choice((1, 1, 2)))
+            ]
+        return arguments
+
+    # Snapshots and saves.
+
+    def _snapshot(self) -> dict[str, Any]:
+        return {"seq": self._seq(), "snapshot": self._chance.randrange(SNAPSHOT_SLOTS)}
+
+    def _drop_snapshot(self) -> dict[str, Any]:
+        return {"snapshot": self._filled(self._simulation.snapshots)}
+
+    _release_snapshot = _drop_snapshot
+
+    def _adopt(self) -> dict[str, Any]:
+        return {
+            "seq": self._seq(prefer="fresh"),
+            "snapshot": self._filled(self._simulation.snapshots),
+        }
+
+    def _save(self) -> dict[str, Any]:
+        return {
+            "seq": self._seq(),
+            "save_slot": self._chance.randrange(SAVE_SLOTS),
+            "kv": self._chance.random() < 0.7,
+        }
+
+    def _save_snapshot(self) -> dict[str, Any]:
+        snapshot = self._filled(self._simulation.snapshots)
+        slot = self._chance.randrange(SAVE_SLOTS)
+        return {"snapshot": snapshot, "save_slot": slot, "kv": self._chance.random() < 0.7}
+
+    def _restore(self) -> dict[str, Any]:
+        return {"save_slot": self._filled(self._simulation.saves), **self._create()}
+
+    def _restore_into(self) -> dict[str, Any]:
+        seq = self._seq(prefer="fresh")
+        return {"save_slot": self._filled(self._simulation.saves), "seq": seq}
+
+    # Prefixes.
+
+    def _begin_prefix(self) -> dict[str, Any]:
+        return {"seq": self._seq(), "prefix": self._chance.randrange(PREFIX_SLOTS)}
+
+    def _drop_prefix(self) -> dict[str, Any]:
+        return {"prefix": self._filled(self._simulation.prefixes)}
+
+    _release_prefix = _freeze = _drop_prefix
+
+    def _prefill_prefix(self) -> dict[str, Any]:
+        slot = self._filled(self._simulation.prefixes)
+        prefix = self._simulation.prefixes[slot]
+        return {"prefix": slot, **self._tokens(prefix.model._sequence if prefix else None)}
+
+    def _adopt_prefix(self) -> dict[str, Any]:
+        return {
+            "seq": self._seq(prefer="fresh"),
+            "prefix": self._filled(self._simulation.prefixes),
+        }
+
+    # Pools.
+
+    def _hoard(self) -> dict[str, Any]:
+        return {
+            "hoard": self._chance.randrange(HOARD_SLOTS),
+            "pool": self._chance.choice((0, 0, 0, 1)),
+            "count": self._chance.randint(0, 8),
+        }
+
+    def _unhoard(self) -> dict[str, Any]:
+        return {"hoard": self._filled(self._simulation.hoards)}
+
+    def _close_pool(self) -> dict[str, Any]:
+        return {"pool": self._chance.choice((0, 0, 1))}
+
+
+def _is(model: expected.Sequence, what: str) -> bool:
+    progress = model.progress
+    if model.is_closed:
+        return False
+    return {
+        "open": True,
+        "idle": not progress.pending_count,
+        "fresh": not progress.token_count,
+        "pending": bool(progress.pending_count),
+        "chosen": progress.selected is not None,
+    }[what]

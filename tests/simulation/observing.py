@@ -1,0 +1,64 @@
+"""Everything that can be seen of sequences and snapshots, in values that can be compared."""
+
+from dataclasses import fields
+from typing import Any
+
+from sslm.runtime.page_rows import pack_rows
+from sslm.runtime.sequence import Sequence
+from sslm.runtime.snapshot import Snapshot, first_unsealed
+from tests.simulation import expected
+
+
+def all_of_sequence(sequence: Sequence) -> object:
+    """Return what a sequence is, with the rows of all its pages; nothing of a closed one."""
+    if sequence.is_closed:
+        return sequence.token_ids, sequence.digest, sequence.selected
+    layout, pages = sequence.program.state_layout, list(sequence.state.hold.pages)
+    snapshot = sequence.snapshot()
+    rows = pack_rows(layout, sequence.memory.pool, pages, 0, snapshot.stops(layout))
+    seen = _fields(snapshot)
+    snapshot.release()
+    return seen, rows, pages, sequence.memory.pages.tolist(), sequence.pending_count
+
+
+def all_of_snapshot(snapshot: Snapshot) -> object:
+    """Return what a snapshot is, with the rows of its pages."""
+    pages, pool = snapshot.hold.pages, snapshot.hold.pool
+    stops = (first_unsealed(len(snapshot.token_ids)) if pages else 0,) * len(pool.layout.states)
+    return _fields(snapshot), pack_rows(pool.layout, pool.memory, pages, 0, stops), list(pages)
+
+
+def _fields(snapshot: Snapshot) -> dict[str, Any]:
+    return {one.name: getattr(snapshot, one.name) for one in fields(snapshot) if one.name != "hold"}
+
+
+def difference(sequence: Sequence, model: expected.Sequence) -> str | None:
+    """Tell in what a sequence differs from what the simulator's model says of it."""
+    progress, chunk = model.progress, sequence.chunk
+    found: dict[str, object] = {
+        "is_closed": sequence.is_closed,
+        "token_ids": tuple(sequence.token_ids),
+        "position": sequence.position,
+        "pending_count": sequence.pending_count,
+        "selected": sequence.selected,
+        "chunk": chunk and (tuple(chunk.span.token_ids), chunk.next_segment),
+    }
+    wanted: dict[str, object] = {
+        "is_closed": model.is_closed,
+        "token_ids": progress.ids,
+        "position": len(progress.ids),
+        "pending_count": progress.pending_count,
+        "selected": progress.selected,
+        "chunk": progress.chunk and (progress.chunk.ids, progress.chunk.next_segment),
+    }
+    if not model.is_closed:
+        stats, known = sequence.stats(), model.stats()
+        found |= {name: getattr(stats, name) for name in known}
+        wanted |= known
+        end = len(progress.ids) + progress.pending_count
+        found["tokens"] = tuple(sequence.state.data.token_ids[len(progress.ids) : end])
+        wanted["tokens"] = (progress.chunk.ids if progress.chunk else ()) + progress.pending
+    for name, value in wanted.items():
+        if found[name] != value:
+            return f"{name} is {found[name]!r}, expected {value!r}"
+    return None

@@ -2,18 +2,32 @@
 
 import sys
 from collections.abc import Callable
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 
-def interrupted_at_line(line: int, act: Callable[[], object], *modules: ModuleType) -> bool:
-    """Interrupt a call when it begins the n-th line within the modules; False if it has fewer."""
-    files = {module.__file__ for module in modules}
+def interrupted_at_line(
+    line: int,
+    act: Callable[[], object],
+    is_watched: Callable[[CodeType], bool],
+    errors: list[BaseException] | None = None,
+) -> bool:
+    """Interrupt a call when it begins the n-th line of what is watched.
+
+    Args:
+        line: Which one, from 1.
+        act: The call.
+        is_watched: Tells of a function's code whether its lines count.
+        errors: Where the interrupt goes, with all that its traceback holds.
+
+    Returns:
+        Whether there were so many lines.
+    """
     seen = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal seen
-        if frame.f_code.co_filename not in files:
+        if not is_watched(frame.f_code):
             return None
         if event == "line":
             seen += 1
@@ -25,8 +39,16 @@ def interrupted_at_line(line: int, act: Callable[[], object], *modules: ModuleTy
     sys.settrace(trace)
     try:
         act()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        if errors is not None:
+            errors.append(error)
         return True
     finally:
         sys.settrace(previous)
     return False
+
+
+def is_code_of(*modules: ModuleType) -> Callable[[CodeType], bool]:
+    """Return what tells whether code stands in one of the modules."""
+    files = {module.__file__ for module in modules}
+    return lambda code: code.co_filename in files

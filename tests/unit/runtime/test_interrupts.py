@@ -1,12 +1,10 @@
 """An interrupt leaves a sequence as it was before a call or as it is after it, or says that not."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import CodeType
 
 import pytest
 
@@ -19,6 +17,7 @@ from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import advance, finished
+from tests.interrupting import interrupted_at_line
 from tests.tiny_models import ALL_UNITS, MODEL_ID, tiny_llama
 from tests.toy_programs import moving_average_model
 
@@ -39,37 +38,9 @@ def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     )
 
 
-def interrupted_at_line(
-    line: int, act: Callable[[], object], errors: list[BaseException] | None = None
-) -> bool:
-    """Interrupt a call at the n-th line of the runtime, or where a plan hands over its results.
-
-    The error, with all that its traceback holds, goes to the list.
-    """
-    seen = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal seen
-        code = frame.f_code
-        if not code.co_filename.startswith(RUNTIME) and code.co_name != "commit":
-            return None
-        if event == "line":
-            seen += 1
-            if seen == line:
-                raise KeyboardInterrupt
-        return trace
-
-    previous = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        act()
-    except KeyboardInterrupt as error:
-        if errors is not None:
-            errors.append(error)
-        return True
-    finally:
-        sys.settrace(previous)
-    return False
+def is_watched(code: CodeType) -> bool:
+    """Tell code of the runtime, and where a plan hands over its results."""
+    return code.co_filename.startswith(RUNTIME) or code.co_name == "commit"
 
 
 class Bench:
@@ -150,7 +121,7 @@ def test_an_interrupt_at_any_line_leaves_what_was_or_what_comes(plan: Plan, name
     torn = interrupted = 0
     for line in count(1):
         bench = begin(plan)
-        if not interrupted_at_line(line, partial(act, bench)):
+        if not interrupted_at_line(line, partial(act, bench), is_watched):
             break
         interrupted += 1
         try:
@@ -185,7 +156,7 @@ def test_an_interrupt_at_any_line_of_an_adoption(plan: Plan) -> None:
     torn = 0
     for line in count(1):
         bench.sequence = bench.fresh()
-        if not interrupted_at_line(line, lambda: bench.sequence.adopt(snapshot)):
+        if not interrupted_at_line(line, lambda: bench.sequence.adopt(snapshot), is_watched):
             break
         if bench.sequence.state.data.is_torn:
             torn += 1
@@ -207,7 +178,7 @@ def test_an_interrupt_at_any_line_of_closing(plan: Plan) -> None:
     """While the error is still looked at, as in a with statement, and after it."""
     for line in count(1):
         bench = begun(plan)
-        if not interrupted_at_line(line, bench.sequence.close):
+        if not interrupted_at_line(line, bench.sequence.close, is_watched):
             break
         bench.sequence.close()
         assert bench.pool.held_page_count == 0
@@ -221,7 +192,7 @@ def test_what_an_interrupt_leaves_in_use_is_given_back_with_its_error(plan: Plan
         sequence = bench.fresh()
         sequence.push(PROMPT)
         error: list[BaseException] = []
-        ended = not interrupted_at_line(line, lambda: sequence.push(MORE), error)  # noqa: B023
+        ended = not interrupted_at_line(line, lambda: sequence.push(MORE), is_watched, error)  # noqa: B023
         sequence.close()
         with pytest.raises(ObjectClosedError):
             sequence.push(MORE)

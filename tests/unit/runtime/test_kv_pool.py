@@ -19,7 +19,7 @@ from sslm.memory import address_of
 from sslm.program.states import StateLayout
 from sslm.runtime import kv_pool
 from sslm.runtime.kv_pool import KvPool, PageHold, kv_pool_size_bytes, page_count_for
-from tests.interrupting import interrupted_at_line
+from tests.interrupting import interrupted_at_line, is_code_of
 
 LAYOUT = StateLayout((), (), page_size_bytes=192, fixed_size_bytes=0)
 STATELESS = StateLayout((), (), page_size_bytes=0, fixed_size_bytes=64)
@@ -154,7 +154,7 @@ def test_a_step_that_an_interrupt_cuts_short_loses_no_page_and_gives_none_twice(
             mine, theirs = pool.hold(), pool.hold()
             mine.take(1)
             theirs.take(2)
-            if not interrupted_at_line(line, partial(step, mine, theirs), kv_pool):
+            if not interrupted_at_line(line, partial(step, mine, theirs), is_code_of(kv_pool)):
                 break
             interrupted += 1
             gc.collect()

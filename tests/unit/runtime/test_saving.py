@@ -25,7 +25,7 @@ from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
 from sslm.runtime.saving import restore, restore_into, save, save_size_bytes_max
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
-from tests.interrupting import interrupted_at_line
+from tests.interrupting import interrupted_at_line, is_code_of
 from tests.sequences import (
     LONGEST,
     MODELS,
@@ -246,7 +246,7 @@ def save_of_nothing(plan: ReferencePlan) -> bytes:
 
 def test_an_interrupt_leaves_a_fresh_sequence_or_a_restored_one(plan: ReferencePlan) -> None:
     """At each line of what restores or adopts: what looks fresh is fresh, and shares no page."""
-    modules = (saving, freezing, sequence_state, saved_snapshot)
+    is_watched = is_code_of(saving, freezing, sequence_state, saved_snapshot)
     pool = poisoned_pool(plan, 4, page_count=5)
     with new_sequence(plan, pool) as first:
         first.push([4] * 66)
@@ -261,7 +261,7 @@ def test_an_interrupt_leaves_a_fresh_sequence_or_a_restored_one(plan: ReferenceP
     ):
         for line in count(1):
             with new_sequence(plan, pool, reserved_tokens=70) as sequence:
-                is_interrupted = interrupted_at_line(line, partial(act, sequence), *modules)
+                is_interrupted = interrupted_at_line(line, partial(act, sequence), is_watched)
                 if sequence.state.data.is_torn:
                     # It says so itself until it is reset.
                     with pytest.raises(SequenceInterruptedError):

@@ -7,6 +7,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sslm.catalog.loading import load
     from sslm.engine.async_stream import AsyncStream
+    from sslm.engine.live_prefix import LivePrefix
+    from sslm.engine.live_scheduler import LiveScheduler, SliceFailure
+    from sslm.engine.live_sequence import LiveSequence
     from sslm.engine.model import Model
     from sslm.engine.results import (
         Completion,
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     )
     from sslm.engine.session import Session
     from sslm.engine.session_stream import SessionStream
+    from sslm.engine.shared_pool import SharedPool
     from sslm.engine.spec import ModelSpec
     from sslm.engine.stream import Stream
     from sslm.engine.verification import VerifyReport
@@ -59,6 +63,9 @@ __all__ = [
     "EmptyPromptError",
     "Footprint",
     "ForkedProcessError",
+    "LivePrefix",
+    "LiveScheduler",
+    "LiveSequence",
     "MemoryBudgetError",
     "Message",
     "Model",
@@ -77,6 +84,8 @@ __all__ = [
     "Session",
     "SessionFootprint",
     "SessionStream",
+    "SharedPool",
+    "SliceFailure",
     "SslmError",
     "StateError",
     "Status",
@@ -98,6 +107,9 @@ _HOMES = {
     "AsyncStream": "sslm.engine.async_stream",
     "Completion": "sslm.engine.results",
     "Footprint": "sslm.engine.results",
+    "LivePrefix": "sslm.engine.live_prefix",
+    "LiveScheduler": "sslm.engine.live_scheduler",
+    "LiveSequence": "sslm.engine.live_sequence",
     "Message": "sslm.text.message",
     "Model": "sslm.engine.model",
     "ModelSpec": "sslm.engine.spec",
@@ -105,6 +117,8 @@ _HOMES = {
     "Session": "sslm.engine.session",
     "SessionFootprint": "sslm.engine.results",
     "SessionStream": "sslm.engine.session_stream",
+    "SharedPool": "sslm.engine.shared_pool",
+    "SliceFailure": "sslm.engine.live_scheduler",
     "Stream": "sslm.engine.stream",
     "StreamChunk": "sslm.engine.results",
     "Usage": "sslm.engine.results",

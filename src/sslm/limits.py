@@ -273,3 +273,6 @@ SCHEDULED_SEQUENCE_COUNT_MAX: Final = 1024
 
 SESSION_TEXT_SIZE_BYTES_MAX: Final = 1 << 25
 """Bytes of the texts in a saved conversation: the most that one holds, in the longest spelling."""
+
+POOL_TOKENS_MAX: Final = 1 << 26
+"""Tokens that a pool is made for: 64 contexts of the longest kind. Its memory is admitted too."""

@@ -1,7 +1,7 @@
 """What an answer is so far: chosen ids become text, until something ends it."""
 
 from sslm.engine.request import Request
-from sslm.engine.results import FinishReason, StreamChunk
+from sslm.engine.results import Completion, FinishReason, StreamChunk, Usage
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer
@@ -52,6 +52,17 @@ class Answer:
             self.is_complete = True
             pieces += self._rest([])
         return pieces
+
+    def completion(self, digest: bytes, usage: Usage) -> Completion:
+        """Return the answer as it is handed out, once it is complete."""
+        return Completion(
+            text=self.text,
+            token_ids=list(self.token_ids),
+            digest=digest.hex(),
+            finish_reason=self.finish_reason,
+            stop_reason=self.stop_reason,
+            usage=usage,
+        )
 
     def _rest(self, token_ids: list[int]) -> list[StreamChunk]:
         """Return the piece that ends an answer, unless there is nothing in it."""

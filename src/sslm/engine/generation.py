@@ -123,15 +123,7 @@ class Generation:
 
     def result(self) -> Completion:
         """Return the answer, once the pieces have come to their end."""
-        answer = self._answer
-        return Completion(
-            text=answer.text,
-            token_ids=list(answer.token_ids),
-            digest=self._digest.hex(),
-            finish_reason=answer.finish_reason,
-            stop_reason=answer.stop_reason,
-            usage=self._usage(),
-        )
+        return self._answer.completion(self._digest, self._usage())
 
     def _usage(self) -> Usage:
         receipt = self._receipt

@@ -22,6 +22,7 @@ from sslm.engine.options import (
 from sslm.engine.results import NANOSECONDS_PER_MS, Footprint
 from sslm.engine.runner import Runner, open_backend
 from sslm.engine.session_requests import SessionRequests
+from sslm.engine.sliced_requests import SlicedRequests
 from sslm.engine.spec import ModelSpec
 from sslm.engine.verification import VerifyReport, verify
 from sslm.errors.engine import NoChatTemplateError, NoGoldenRunsError
@@ -38,7 +39,7 @@ from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 
-class Model(SessionRequests):
+class Model(SessionRequests, SlicedRequests):
     """A converted model, ready to run; a context manager.
 
     Several threads and coroutines may use one model: their requests take turns, slice by slice,

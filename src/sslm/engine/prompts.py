@@ -21,7 +21,9 @@ def prompt_ids(
     tokenizer: Tokenizer,
     prompt: Prompt,
     context_tokens: int,
-    require_time: Callable[[], None],
+    require_time: Callable[[], None] = lambda: None,
+    *,
+    is_continued: bool = False,
 ) -> list[int]:
     """Return the ids of a prompt; text is tokenized, ids are taken as they are, unchecked.
 
@@ -30,6 +32,7 @@ def prompt_ids(
         prompt: Text or ids.
         context_tokens: Most tokens of prompt and answer.
         require_time: Called after each id, as an iterator may take its time; raises to stop.
+        is_continued: Whether it goes on behind other tokens, so that no begin token comes first.
 
     Raises:
         TextTypeError: If it is neither text nor ids.
@@ -38,7 +41,8 @@ def prompt_ids(
     """
     if isinstance(prompt, str):
         tokenizer.require_room(checked_text("the text", prompt), context_tokens)
-        return tokenizer.encode(prompt)
+        options = {"add_bos": False} if is_continued else {}
+        return tokenizer.encode(prompt, **options)
     if not _is_several(prompt):
         what = "the prompt, unless it is a list of token ids,"
         raise TextTypeError(what, type(prompt).__name__)

@@ -81,7 +81,7 @@ def _residual_rows(state: SequenceState, first: int, count: int) -> bytes:
     return bytes(state.memory.residual[first * size : (first + count) * size])
 
 
-def adopt(state: SequenceState, snapshot: Snapshot) -> None:
+def adopt(state: SequenceState, snapshot: Snapshot, *, reserved_tokens: int = 0) -> None:
     """Become what a snapshot froze; its pages are shared, and only its tail is copied.
 
     Raises:
@@ -93,7 +93,10 @@ def adopt(state: SequenceState, snapshot: Snapshot) -> None:
     """
     _require_fit(state, snapshot)
     ids = _all_tokens(snapshot)
-    page_count = max(page_count_for(snapshot.token_count), state.options.reserved_page_count)
+    page_count = max(
+        page_count_for(max(snapshot.token_count, reserved_tokens)),
+        state.options.reserved_page_count,
+    )
     with _whole_or_nothing(state):
         state.hold.put_first(snapshot.hold, page_count)
         state.list_pages()

@@ -158,13 +158,17 @@ class Scheduler:
             sequence: Of the runner's model.
             weight: Its share, 1 … ``limits.SCHEDULE_WEIGHT_MAX``.
             get_ready: Called when it has nothing pending: queues what comes next and returns True,
-                or returns False if there is nothing, or raises an SslmError.
+                or returns False if there is nothing, or raises an SslmError. If it closes the
+                sequence, that is removed.
 
         Raises:
             OptionRangeError: If the weight is out of range, or there are too many sequences.
             AlreadyScheduledError: If it is scheduled here.
+            ObjectClosedError: If it is closed.
             SequenceInUseError: If another call uses the scheduler.
         """
+        if sequence.is_closed:
+            raise ObjectClosedError("sequence")
         if not 1 <= weight <= limits.SCHEDULE_WEIGHT_MAX:
             raise OptionRangeError("weight", str(weight), int_range(1, limits.SCHEDULE_WEIGHT_MAX))
         with self._used():
@@ -218,7 +222,7 @@ class Scheduler:
     def _waiting(self, failed: dict[Sequence, SslmError]) -> list[_Entry]:
         """Return the entries that have something to compute."""
         waiting = []
-        for entry in self._entries:
+        for entry in list(self._entries):
             if entry.sequence in failed:
                 continue
             try:
@@ -226,6 +230,9 @@ class Scheduler:
                     raise ObjectClosedError("sequence")
                 if entry.sequence.pending_count or entry.get_ready():
                     waiting.append(entry)
+                elif entry.sequence.is_closed:
+                    # By whoever was asked, as there will be nothing more to compute.
+                    self._entries.remove(entry)
             except SslmError as error:
                 failed[entry.sequence] = as_value(error)
         return waiting

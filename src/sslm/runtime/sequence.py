@@ -307,8 +307,13 @@ class Sequence:
         with self.begin_use() as state:
             return freeze(state)
 
-    def adopt(self, snapshot: Snapshot) -> None:
+    def adopt(self, snapshot: Snapshot, *, reserved_tokens: int = 0) -> None:
         """Continue from a snapshot, whose full pages are shared and whose tail is copied.
+
+        Args:
+            snapshot: What to continue from.
+            reserved_tokens: Positions whose pages, those of the snapshot included, are taken along,
+                where they are more than the sequence reserves anyway; at most the context.
 
         Raises:
             SequenceNotFreshError: If the sequence has tokens.
@@ -317,7 +322,7 @@ class Sequence:
             KvPoolExhaustedError: If the pool has too few pages for the rest; nothing has changed.
         """
         with self.begin_use() as state:
-            adopt(state, snapshot)
+            adopt(state, snapshot, reserved_tokens=reserved_tokens)
 
     def load(self, snapshot: Snapshot, pages: TokenIds[bytes | memoryview]) -> None:
         """Continue from a snapshot whose full pages are given as bytes, and were checked.

@@ -1,0 +1,110 @@
+"""A beginning that several sequences share, computed slice by slice."""
+
+from collections.abc import Sequence as Ids
+
+from sslm.engine.runner import Runner
+from sslm.engine.shared_pool import SharedPool
+from sslm.engine.sliced_work import SlicedWork
+from sslm.errors.runtime import ContextLengthError, EmptyPromptError, ObjectClosedError
+from sslm.runtime.prefix import Prefix
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.snapshot import Snapshot
+from sslm.runtime.token_ids import checked_token_ids
+
+
+class LivePrefix(SlicedWork):
+    """A beginning that is computed once, and that any number of sequences start from.
+
+    Made by ``model.prefix``. Sequences that start from it share its full pages and copy at most one
+    that is not full; these pages live as long as any of them. When it is done, it has given back
+    all memory but its pages and a copy of the rows behind the last full one.
+
+    Args:
+        runner: Of the model.
+        pool: Whose pages it takes; those of the sequences that will start from it.
+        token_ids: What it adds to *base*.
+        base: The prefix that it goes on from, or None.
+
+    Raises:
+        EmptyPromptError: If *token_ids* is empty.
+        TokenIdTypeError, TokenIdRangeError: If one is none of the vocabulary.
+        ContextLengthError: If there is no room behind it for one more token.
+        PrefixNotFrozenError: If *base* is not done.
+        ObjectClosedError: If *base* or *pool* is closed.
+        MemoryBudgetError, KvPoolExhaustedError: If there is not enough memory; nothing was taken.
+    """
+
+    _KIND = "prefix"
+    _INSTEAD = "compute its token_ids again"
+    _MEND = "close it and compute it again"
+
+    def __init__(
+        self,
+        runner: Runner,
+        pool: SharedPool,
+        token_ids: Ids[int],
+        base: "LivePrefix | None" = None,
+    ) -> None:
+        own_ids = checked_token_ids(token_ids, runner.program.vocab_size)
+        if not own_ids:
+            raise EmptyPromptError
+        snapshot = base.snapshot if base else None
+        self.token_ids: tuple[int, ...] = (*(base.token_ids if base else ()), *own_ids)
+        """All of its tokens, those of the prefix below it included."""
+        count = len(self.token_ids)
+        if count >= runner.context_tokens:
+            raise ContextLengthError(count + 1, runner.context_tokens)
+        self.pool = pool
+        options = SequenceOptions(context_tokens=count, reserved_tokens=0 if base else None)
+        super().__init__(runner, options, pool)
+        self._prefix = Prefix(self.sequence)
+        try:
+            if snapshot is not None:
+                self.sequence.adopt(snapshot, reserved_tokens=count)
+            self.sequence.push(own_ids)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def done(self) -> bool:
+        """Whether it is computed, so that sequences can start from it."""
+        return self._prefix.is_frozen
+
+    @property
+    def token_count(self) -> int:
+        """Tokens that a sequence need not compute that starts from it."""
+        return len(self.token_ids)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What sequences start from.
+
+        Raises:
+            PrefixNotFrozenError: If it is not done.
+            ObjectClosedError: If it is closed.
+        """
+        return self._prefix.snapshot
+
+    def close(self) -> None:
+        """Give up its pages, which live on with the sequences that started from it."""
+        self._prefix.release()
+        super().close()
+
+    def _prepare(self) -> bool:
+        if self.done:
+            return False
+        if self.sequence.pending_count:
+            return True
+        self._prefix.freeze()
+        self._lease.size_bytes = self._prefix.snapshot.size_bytes
+        return False
+
+    def _require_open(self) -> None:
+        # The sequence itself is closed as soon as the prefix is done.
+        if self._prefix.is_released:
+            raise ObjectClosedError(self._KIND)
+
+    def __repr__(self) -> str:
+        state = "done" if self.done else "not done"
+        return f"<sslm.LivePrefix of {self.token_count} tokens, {state}>"

@@ -1,0 +1,119 @@
+"""Fair turns for what is computed slice by slice."""
+
+from dataclasses import dataclass
+from typing import NoReturn
+from weakref import WeakKeyDictionary
+
+from sslm import limits
+from sslm.engine.live_prefix import LivePrefix
+from sslm.engine.live_sequence import LiveSequence
+from sslm.engine.options import checked_int
+from sslm.engine.runner import Runner
+from sslm.engine.sliced_work import slice_budget
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import NotCopyableError, OptionRangeError
+from sslm.errors.showing import briefly
+from sslm.runtime.scheduler import Scheduler
+from sslm.runtime.sequence import Sequence
+
+Scheduled = LiveSequence | LivePrefix
+"""What may have turns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceFailure:
+    """Why one of a scheduler's had no turn, or no further one.
+
+    Args:
+        item: Which one; it stands as it stood before.
+        error: Why.
+    """
+
+    item: Scheduled
+    error: SslmError
+
+
+class LiveScheduler:
+    """Gives sequences and prefixes of one model fair turns within a budget.
+
+    Made by ``model.scheduler``. Of those that are not done, each gets tokens by its weight, and
+    those that stand at the same place share the reading of weights, so that several take little
+    longer than one. No answer depends on it. One thread at a time may use it.
+
+    Args:
+        runner: Of the model.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._scheduler = Scheduler(runner)
+        self._items: WeakKeyDictionary[Sequence, Scheduled] = WeakKeyDictionary()
+
+    @property
+    def items(self) -> list[Scheduled]:
+        """Those that have turns, in the order in which they came."""
+        return [self._items[sequence] for sequence in self._scheduler.sequences]
+
+    def add(self, item: Scheduled, *, weight: int = 1) -> None:
+        """Give one its turns from now on, until it is removed or closed.
+
+        A sequence that is done keeps its place, and has turns again once it is reset. A prefix has
+        none any more when it is done.
+
+        Args:
+            item: A sequence or prefix of the model.
+            weight: Its share, 1 … 64: with 2 it gets two tokens where one with 1 gets one.
+
+        Raises:
+            OptionRangeError: If it is nothing of the kind, or the weight is out of range.
+            AlreadyScheduledError: If it has turns here already.
+            ObjectClosedError: If it is closed, or a prefix that is done.
+            SequenceInUseError: If another call uses the scheduler.
+        """
+        highest = limits.SCHEDULE_WEIGHT_MAX
+        weight = checked_int("weight", weight, lowest=1, highest=highest)
+        self._require_own(item)
+        self._scheduler.add(item.sequence, weight=weight, get_ready=item.get_ready)
+        self._items[item.sequence] = item
+
+    def remove(self, item: Scheduled) -> None:
+        """Give one no more turns; it stays as it is.
+
+        Raises:
+            OptionRangeError: If it is nothing that could have any.
+            NotScheduledError: If it has none here.
+            SequenceInUseError: If another call uses the scheduler.
+        """
+        self._require_own(item)
+        self._scheduler.remove(item.sequence)
+
+    def run(self, *, layers: int | None = None, max_ms: float | None = None) -> list[SliceFailure]:
+        """Compute a slice of those that are not done.
+
+        Args:
+            layers: Most units of work, as for ``LiveSequence.advance``; what several share counts
+                once.
+            max_ms: As for ``LiveSequence.advance``.
+
+        Returns:
+            One failure for each that could not go on. The others went on. It is asked again in the
+            next call, unless it was closed.
+
+        Raises:
+            BudgetMissingError, OptionRangeError: As ``LiveSequence.advance``.
+            SequenceInUseError: If another call uses the scheduler.
+            ObjectClosedError: If the model was closed.
+        """
+        budget = slice_budget(self._runner, layers, max_ms)
+        return [
+            SliceFailure(item=self._items[outcome.sequence], error=outcome.error)
+            for outcome in self._scheduler.run(budget)
+            if outcome.error is not None
+        ]
+
+    def _require_own(self, item: Scheduled) -> None:
+        if not isinstance(item, (LiveSequence, LivePrefix)) or item.runner is not self._runner:
+            raise OptionRangeError("item", briefly(item), "a sequence or prefix of this model")
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("scheduler", "make one for the model that is opened elsewhere")

@@ -1,0 +1,225 @@
+"""An answer that is computed slice by slice, whenever its owner says so."""
+
+from collections.abc import Sequence as Items
+
+from sslm.engine.answer import Answer
+from sslm.engine.live_prefix import LivePrefix
+from sslm.engine.prompts import Prompt
+from sslm.engine.request import Request
+from sslm.engine.request_maker import RequestMaker
+from sslm.engine.requests import DEFAULT_MAX_TOKENS
+from sslm.engine.results import Completion, Usage
+from sslm.engine.runner import Runner
+from sslm.engine.shared_pool import SharedPool
+from sslm.engine.sliced_work import SlicedWork
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import ContextLengthError, SequenceUnfinishedError
+from sslm.program.states import PAGE_TOKENS
+from sslm.runtime.kv_pool import page_count_for
+from sslm.runtime.sequence import SequenceStats
+from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.snapshot import Snapshot
+
+
+class LiveSequence(SlicedWork):
+    """One prompt and its answer, computed slice by slice, and then the next one.
+
+    Made by ``model.sequence``. However it is sliced, the answer is that of ``model.generate`` for
+    :attr:`prompt_token_ids`: text, ids, digest and reasons. All memory is taken when it is made,
+    and kept until it is closed: no later call lacks any.
+
+    Args:
+        runner: Of the model.
+        maker: Makes requests of what callers give.
+        request: The first one.
+        prefix: What every prompt goes on from, or None.
+        pool: Whose pages it takes, that of the prefix if there is one; None for pages of its own.
+        context_tokens: Most tokens of prefix, prompt and answer; None for what the first request
+            needs.
+
+    Raises:
+        ContextLengthError: If prefix, prompt and answer do not fit.
+        PrefixNotFrozenError: If *prefix* is not done.
+        ObjectClosedError: If *prefix* or *pool* is closed.
+        MemoryBudgetError, KvPoolExhaustedError: If there is not enough memory; nothing was taken.
+    """
+
+    _KIND = "sequence"
+    _INSTEAD = "pass on its prompt and the model"
+    _MEND = "reset it"
+
+    def __init__(
+        self,
+        runner: Runner,
+        maker: RequestMaker,
+        request: Request,
+        *,
+        prefix: LivePrefix | None = None,
+        pool: SharedPool | None = None,
+        context_tokens: int | None = None,
+    ) -> None:
+        self._maker = maker
+        self._prefix_ids = prefix.token_ids if prefix else ()
+        self._limit_tokens = self._tokens_of(request) if context_tokens is None else context_tokens
+        self._require_room(request)
+        snapshot = prefix.snapshot if prefix else None
+        super().__init__(runner, self._options(snapshot), pool)
+        self._base: Snapshot | None = None
+        self._unread: list[str] = []
+        try:
+            # One of its own, so that a reset needs the prefix no more.
+            self._base = snapshot.share() if snapshot else None
+            self._begin(request)
+        except BaseException:
+            self.close()
+            raise
+
+    # What there is to see.
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is complete."""
+        return self._answer.is_complete
+
+    @property
+    def text(self) -> str:
+        """The answer's text that is certain so far."""
+        return self._answer.text
+
+    @property
+    def token_ids(self) -> list[int]:
+        """The answer's ids so far."""
+        return list(self._answer.token_ids)
+
+    @property
+    def prompt_token_ids(self) -> list[int]:
+        """The ids of prefix and prompt."""
+        return [*self._prefix_ids, *self._request.prompt_ids]
+
+    def new_text(self) -> str:
+        """Return the text that has become certain since the last call.
+
+        Raises:
+            SequenceInUseError: If another call uses it.
+            ObjectClosedError: If it is closed.
+        """
+        with self._used():
+            taken, self._unread = self._unread, []
+            return "".join(taken)
+
+    def stats(self) -> SequenceStats:
+        """Return what it has computed since it was made or reset, and what it holds."""
+        return self.sequence.stats()
+
+    def result(self) -> Completion:
+        """Return the whole answer.
+
+        Raises:
+            SequenceUnfinishedError: If it is not complete.
+        """
+        if not self.done:
+            raise SequenceUnfinishedError(len(self._answer.token_ids))
+        usage = Usage(
+            prompt_tokens=len(self.prompt_token_ids),
+            completion_tokens=len(self._answer.token_ids),
+            cached_tokens=len(self._prefix_ids),
+            prefill_ms=None,
+            decode_ms=None,
+        )
+        return self._answer.completion(self._digest, usage)
+
+    # What it can be told.
+
+    def reset(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Items[str] | None = None,
+    ) -> None:
+        """Begin with another prompt behind the same prefix, from any state and in the same memory.
+
+        Args:
+            prompt: As for ``model.sequence``.
+            max_tokens: As for ``model.sequence``.
+            stop: As for ``model.sequence``.
+
+        Raises:
+            ArgumentError: If the request cannot be met, or needs more tokens than it was made for;
+                nothing has changed.
+            SequenceInUseError: If another call uses it; nothing has changed.
+            KvPoolExhaustedError: If other threads took pages meanwhile; reset it again.
+            ObjectClosedError: If it is closed.
+        """
+        with self._used(is_mended=True):
+            is_continued = bool(self._prefix_ids)
+            request = self._maker.request(
+                prompt, max_tokens=max_tokens, stop=stop, is_continued=is_continued
+            )
+            self._require_room(request)
+            before, self._is_intact = self._is_intact, False
+            try:
+                self.sequence.reset()
+            except SslmError:
+                self._is_intact = before
+                raise
+            self._begin(request)
+            self._is_intact = True
+
+    def close(self) -> None:
+        """Give its memory back; any thread may call this, and again."""
+        super().close()
+        if self._base is not None:
+            self._base.release()
+
+    def _begin(self, request: Request) -> None:
+        """Begin a request that fits, in a fresh sequence."""
+        if self._base is not None:
+            self.sequence.adopt(self._base, reserved_tokens=self._limit_tokens - 1)
+        self.sequence.push(request.prompt_ids)
+        self._request = request
+        room = self._maker.context_tokens - len(self.prompt_token_ids)
+        max_tokens = min(request.max_tokens, room)
+        self._answer = Answer(self._maker.tokenizer, request, max_tokens=max_tokens)
+        self._unread = []
+        self._digest = b""
+
+    def _prepare(self) -> bool:
+        if self.done:
+            return False
+        if self.sequence.pending_count:
+            return True
+        selected = self.sequence.state.chosen()
+        self._is_intact = False
+        self._unread += [piece.text for piece in self._answer.take(selected)]
+        if self.done:
+            self._digest = self.sequence.answer_digest(self._answer.token_ids)
+        else:
+            self.sequence.decode()
+        self._is_intact = True
+        return not self.done
+
+    def _tokens_of(self, request: Request) -> int:
+        """Return how many tokens prefix, prompt and answer have at most."""
+        count = len(self._prefix_ids) + len(request.prompt_ids)
+        longest = self._maker.context_tokens
+        if count >= longest:
+            raise ContextLengthError(count + 1, longest)
+        return min(count + request.max_tokens, longest)
+
+    def _require_room(self, request: Request) -> None:
+        needed = self._tokens_of(request)
+        if needed > self._limit_tokens:
+            raise ContextLengthError(needed, self._limit_tokens)
+
+    def _options(self, base: Snapshot | None) -> SequenceOptions:
+        """Return options by which a sequence reserves all pages but those that it shares."""
+        # The last token of an answer is not computed.
+        positions = self._limit_tokens - 1
+        shared = PAGE_TOKENS * len(base.hold.pages) if base else 0
+        own = PAGE_TOKENS * page_count_for(positions) - shared
+        return SequenceOptions(context_tokens=positions, reserved_tokens=min(own, positions))
+
+    def __repr__(self) -> str:
+        state = "done" if self.done else "not done"
+        return f"<sslm.LiveSequence, {len(self._answer.token_ids)} tokens, {state}>"

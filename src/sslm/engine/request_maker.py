@@ -1,0 +1,52 @@
+"""Requests made of what callers give, without anything being computed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sslm.engine.prompts import Prompt, prompt_ids
+from sslm.engine.request import Request, stop_strings
+from sslm.runtime.token_ids import checked_token_ids
+from sslm.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestMaker:
+    """What a model knows about requests.
+
+    Args:
+        tokenizer: Of the model.
+        stop_token_ids: Ids that end an answer.
+        context_tokens: Most tokens of prompt and answer.
+        vocab_size: Ids are below it.
+    """
+
+    tokenizer: Tokenizer
+    stop_token_ids: frozenset[int]
+    context_tokens: int
+    vocab_size: int
+
+    def ids(self, prompt: Prompt, *, is_continued: bool = False) -> tuple[int, ...]:
+        """Return the checked ids of a prompt, which *is_continued* behind others or comes first.
+
+        Raises:
+            SslmError: What :func:`sslm.engine.prompts.prompt_ids` raises.
+            TokenIdTypeError, TokenIdRangeError: If one is none of the vocabulary.
+        """
+        ids = prompt_ids(self.tokenizer, prompt, self.context_tokens, is_continued=is_continued)
+        return tuple(checked_token_ids(ids, self.vocab_size))
+
+    def request(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        stop: str | Sequence[str] | None,
+        is_continued: bool,
+    ) -> Request:
+        """Return a request to continue a prompt; raises what :meth:`ids` and Request raise."""
+        return Request(
+            prompt_ids=self.ids(prompt, is_continued=is_continued),
+            max_tokens=max_tokens,
+            stop=stop_strings(stop),
+            stop_token_ids=self.stop_token_ids,
+        )

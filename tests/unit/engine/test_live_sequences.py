@@ -1,0 +1,539 @@
+"""Answers that are computed in slices are those of generate, whoever shares what with whom."""
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sslm.engine.live_prefix import LivePrefix
+from sslm.engine.live_scheduler import LiveScheduler
+from sslm.engine.live_sequence import LiveSequence
+from sslm.engine.model import Model
+from sslm.engine.results import Completion
+from sslm.engine.shared_pool import SharedPool
+from sslm.errors.base import SslmError
+from sslm.errors.runtime import (
+    AlreadyScheduledError,
+    BudgetMissingError,
+    ContextLengthError,
+    EmptyPromptError,
+    KvPoolExhaustedError,
+    MemoryBudgetError,
+    MemoryTooSmallError,
+    NotCopyableError,
+    NotScheduledError,
+    ObjectClosedError,
+    OptionRangeError,
+    PoolInUseError,
+    PrefixNotFrozenError,
+    SequenceInterruptedError,
+    SequenceInUseError,
+    SequenceUnfinishedError,
+    TokenIdRangeError,
+)
+from sslm.errors.text import TextTypeError
+from sslm.memory import anonymous_memory
+from tests.converted import stories_artifact, talking_artifact
+
+PROMPT = "Once upon a time, there was a little girl named Lily."
+STORY = PROMPT + " She loved to play outside in the park." * 4
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with Model(stories_artifact(), threads=1) as opened:
+        yield opened
+
+
+@pytest.fixture
+def pool(model: Model) -> Iterator[SharedPool]:
+    with model.kv_pool(1024) as made:
+        yield made
+
+
+def finish(work: LiveSequence | LivePrefix, **budget: Any) -> None:
+    """Advance until it is done."""
+    while not work.done:
+        work.advance(**(budget or {"layers": 1000}))
+
+
+def finished_prefix(model: Model, pool: SharedPool, text: str = STORY) -> LivePrefix:
+    prefix = model.prefix(text, pool=pool)
+    finish(prefix)
+    return prefix
+
+
+# The same answers.
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "long": {"prompt": STORY, "max_tokens": 40},
+    "one token": {"prompt": PROMPT, "max_tokens": 1},
+    "ids": {"prompt": [1, 403, 407], "max_tokens": 9},
+    "stop": {"prompt": PROMPT, "max_tokens": 40, "stop": ["play", "."]},
+    "stop within a token": {"prompt": PROMPT, "max_tokens": 40, "stop": "ay"},
+    "end of the context": {"prompt": [5] * 500, "max_tokens": 100},
+}
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize(
+    "budget",
+    [{"layers": 1}, {"layers": 7}, {"max_ms": 0}, {"max_ms": 0.3}, {"layers": 3, "max_ms": 50}],
+    ids=str,
+)
+def test_an_answer_in_slices(model: Model, request_name: str, budget: dict[str, Any]) -> None:
+    options = dict(REQUESTS[request_name])
+    expected = model.generate(**options)
+    pieces = []
+    with model.sequence(**options) as sequence:
+        assert sequence.text == ""
+        while not sequence.done:
+            sequence.advance(**budget)
+            pieces.append(sequence.new_text())
+        assert sequence.result() == expected
+        assert sequence.token_ids == expected.token_ids
+        assert sequence.text == "".join(pieces) == expected.text
+        assert sequence.new_text() == ""
+        before = sequence.stats()
+        sequence.advance(**budget)
+        assert sequence.stats() == before
+
+
+def test_an_end_token_ends_it() -> None:
+    with Model(talking_artifact(ends_with_a_line=True)) as talker:
+        prompt = [1, *talker.tokenizer.encode("One day")]
+        expected = talker.generate(prompt, max_tokens=200)
+        assert expected.finish_reason == "stop"
+        with talker.sequence(prompt, max_tokens=200) as sequence:
+            finish(sequence, layers=3)
+            assert sequence.result() == expected
+
+
+def test_usage_tells_no_times(model: Model, pool: SharedPool) -> None:
+    prefix = finished_prefix(model, pool)
+    with prefix, model.sequence(" He", prefix=prefix, max_tokens=3) as sequence:
+        finish(sequence)
+        usage = sequence.result().usage
+    assert usage.prompt_tokens == prefix.token_count + len(model.tokenizer.encode(" He")) - 1
+    assert (usage.completion_tokens, usage.cached_tokens) == (3, prefix.token_count)
+    assert usage.prefill_ms is None
+
+
+# Prefixes.
+
+
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 200])
+@pytest.mark.parametrize("budget", [{"layers": 2}, {"max_ms": 0.2}], ids=str)
+def test_several_on_one_prefix(
+    model: Model, pool: SharedPool, length: int, budget: dict[str, Any]
+) -> None:
+    ids = [1, *([403, 407, 261, 378, 432, 383] * 50)][:length]
+    with model.prefix(ids, pool=pool) as prefix:
+        finish(prefix, **budget)
+        sequences = [
+            model.sequence(prompt, prefix=prefix, max_tokens=12)
+            for prompt in (" She", " They all", [300])
+        ]
+    for sequence in sequences:
+        assert sequence.prompt_token_ids[:length] == ids
+        finish(sequence, **budget)
+        assert sequence.result() == model.generate(sequence.prompt_token_ids, max_tokens=12)
+        sequence.close()
+    assert pool.free_tokens == pool.tokens
+
+
+def test_full_pages_are_shared(model: Model, pool: SharedPool) -> None:
+    with model.prefix([5] * 200, pool=pool) as prefix:
+        finish(prefix)
+        assert pool.free_tokens == 1024 - 3 * 64
+        held = pool.tokens - pool.free_tokens
+        with model.sequence([6], prefix=prefix, max_tokens=20) as sequence:
+            # Of the fourth page, which is not full, the sequence has one of its own.
+            assert pool.tokens - pool.free_tokens == held + 64
+            assert sequence.stats().shared_pages == 3
+
+
+def test_a_prefix_on_a_prefix(model: Model, pool: SharedPool) -> None:
+    with finished_prefix(model, pool) as base:
+        with model.prefix(" Her name was Ada.", prefix=base) as prefix:
+            with pytest.raises(PrefixNotFrozenError):
+                model.sequence(" She", prefix=prefix)
+            finish(prefix)
+            assert prefix.token_ids[: base.token_count] == base.token_ids
+            sequence = model.sequence(" She", prefix=prefix, max_tokens=9)
+        with sequence:
+            finish(sequence)
+            assert sequence.result() == model.generate(sequence.prompt_token_ids, max_tokens=9)
+
+
+def test_a_prefix_that_is_closed(model: Model, pool: SharedPool) -> None:
+    prefix = finished_prefix(model, pool)
+    prefix.close()
+    prefix.close()
+    with pytest.raises(ObjectClosedError, match="prefix"):
+        model.sequence(" She", prefix=prefix)
+    with pytest.raises(ObjectClosedError, match="prefix"):
+        prefix.advance(layers=1)
+    assert pool.free_tokens == pool.tokens
+
+
+def test_a_prefix_needs_tokens(model: Model, pool: SharedPool) -> None:
+    with pytest.raises(EmptyPromptError):
+        model.prefix([], pool=pool)
+    with pytest.raises(ContextLengthError):
+        model.prefix([1] * 512, pool=pool)
+    with pytest.raises(TokenIdRangeError):
+        model.prefix([1, 512], pool=pool)
+    with pytest.raises(OptionRangeError, match="pool is None"):
+        model.prefix("Once")
+    assert pool.free_tokens == pool.tokens
+
+
+# Again and again.
+
+
+def test_a_reset_in_any_state(model: Model, pool: SharedPool) -> None:
+    prefix = finished_prefix(model, pool, PROMPT)
+    sequence = model.sequence(" She was", prefix=prefix, max_tokens=100, context_tokens=200)
+    prefix.close()
+    held = pool.free_tokens
+    for units in (0, 1, 4, 17, 60, 1000):
+        if units:
+            sequence.advance(layers=units)
+        sequence.reset(" The dog", max_tokens=11, stop="x")
+        assert (sequence.text, sequence.token_ids, sequence.done) == ("", [], False)
+        assert pool.free_tokens == held
+    finish(sequence, layers=5)
+    expected = model.generate(sequence.prompt_token_ids, max_tokens=11, stop="x")
+    assert sequence.result() == expected
+    assert sequence.new_text() == expected.text
+    sequence.close()
+    assert pool.free_tokens == pool.tokens
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"prompt": [1] * 40}, ContextLengthError),
+        ({"prompt": [1], "max_tokens": 31}, ContextLengthError),
+        ({"prompt": []}, EmptyPromptError),
+        ({"prompt": [1], "max_tokens": 0}, OptionRangeError),
+        ({"prompt": [1, 512], "max_tokens": 3}, TokenIdRangeError),
+        ({"prompt": b"One"}, TextTypeError),
+    ],
+)
+def test_a_reset_that_is_refused_changes_nothing(
+    model: Model, options: dict[str, Any], error: type[SslmError]
+) -> None:
+    with model.sequence([1, 403, 407], max_tokens=27, context_tokens=31) as sequence:
+        sequence.advance(layers=30)
+        before = (sequence.text, sequence.token_ids, sequence.stats())
+        with pytest.raises(error):
+            sequence.reset(**options)
+        assert (sequence.text, sequence.token_ids, sequence.stats()) == before
+        finish(sequence)
+        assert sequence.result() == model.generate([1, 403, 407], max_tokens=27)
+
+
+# What is refused.
+
+
+def test_a_result_before_the_end(model: Model) -> None:
+    with model.sequence(PROMPT, max_tokens=5) as sequence:
+        sequence.advance(layers=11)
+        with pytest.raises(SequenceUnfinishedError) as caught:
+            sequence.result()
+    assert caught.value.completion_tokens == len(sequence.token_ids)
+
+
+@pytest.mark.parametrize(
+    ("budget", "error"),
+    [
+        ({}, BudgetMissingError),
+        ({"layers": 0}, OptionRangeError),
+        ({"layers": 1.5}, OptionRangeError),
+        ({"layers": True}, OptionRangeError),
+        ({"max_ms": -1}, OptionRangeError),
+        ({"max_ms": "1"}, OptionRangeError),
+        ({"layers": 1, "max_ms": float("nan")}, OptionRangeError),
+    ],
+)
+def test_budgets(model: Model, budget: dict[str, Any], error: type[SslmError]) -> None:
+    with model.sequence(PROMPT, max_tokens=5) as sequence:
+        before = sequence.stats()
+        with pytest.raises(error):
+            sequence.advance(**budget)
+        with pytest.raises(error):
+            model.scheduler().run(**budget)
+        assert sequence.stats() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"prompt": [1] * 512}, ContextLengthError),
+        ({"prompt": [1], "max_tokens": 20, "context_tokens": 20}, ContextLengthError),
+        ({"prompt": [1], "context_tokens": 1}, OptionRangeError),
+        ({"prompt": [1], "context_tokens": 513}, OptionRangeError),
+        ({"prompt": [1], "pool": "one"}, OptionRangeError),
+        ({"prompt": [1], "prefix": "Once"}, OptionRangeError),
+        ({"prompt": ""}, None),
+        ({"prompt": 1}, TextTypeError),
+    ],
+)
+def test_requests(model: Model, options: dict[str, Any], error: type[SslmError] | None) -> None:
+    if error is None:
+        model.sequence(**options).close()
+    else:
+        with pytest.raises(error):
+            model.sequence(**options)
+
+
+def test_things_of_another_model(model: Model, pool: SharedPool) -> None:
+    prefix = finished_prefix(model, pool, PROMPT)
+    with prefix, model.sequence([1]) as sequence, Model(stories_artifact()) as other:
+        for options in ({"pool": pool}, {"prefix": prefix}):
+            with pytest.raises(OptionRangeError, match="one of this model's"):
+                other.sequence([1], **options)  # type: ignore[arg-type]
+        with pytest.raises(OptionRangeError, match="item"):
+            other.scheduler().add(sequence)
+        with model.kv_pool(64) as second, pytest.raises(OptionRangeError, match="the same"):
+            model.sequence([1], prefix=prefix, pool=second)
+
+
+def test_nothing_is_copied_elsewhere(model: Model, pool: SharedPool) -> None:
+    things = [model.sequence([1]), finished_prefix(model, pool), model.scheduler(), pool]
+    for thing in things:
+        for call in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(NotCopyableError):
+                call(thing)
+    things[0].close()  # type: ignore[union-attr]
+    things[1].close()  # type: ignore[union-attr]
+
+
+# Memory.
+
+
+def test_a_pool_that_is_full(model: Model) -> None:
+    with model.kv_pool(100) as small:
+        assert (small.tokens, small.free_tokens) == (128, 128)
+        first = model.sequence([1], max_tokens=100, pool=small)
+        with pytest.raises(KvPoolExhaustedError):
+            model.sequence([1], max_tokens=5, pool=small)
+        with pytest.raises(PoolInUseError):
+            small.close()
+        finish(first)
+        assert first.result() == model.generate([1], max_tokens=100)
+        first.close()
+        assert small.free_tokens == 128
+    with pytest.raises(ObjectClosedError, match="pool"):
+        model.sequence([1], pool=small)
+
+
+def test_memory_of_the_caller(model: Model) -> None:
+    size = model.kv_pool_size_bytes(200)
+    memory = anonymous_memory(size)
+    with model.kv_pool(200, memory=memory) as pool:
+        assert pool.size_bytes == size
+        with model.sequence(PROMPT, max_tokens=9, pool=pool) as sequence:
+            finish(sequence)
+            assert sequence.result() == model.generate(PROMPT, max_tokens=9)
+    assert any(memory)
+    with pytest.raises(MemoryTooSmallError):
+        model.kv_pool(200, memory=bytearray(size - 1))
+    for wrong in (bytes(size), "memory", 7):
+        with pytest.raises(OptionRangeError, match="memory"):
+            model.kv_pool(200, memory=wrong)
+    for tokens in (0, 1 << 40, 1.0):
+        with pytest.raises(OptionRangeError, match="tokens"):
+            model.kv_pool(tokens)  # type: ignore[arg-type]
+
+
+def test_all_memory_is_admitted() -> None:
+    with Model(stories_artifact()) as unbounded:
+        base = unbounded.footprint(0).total
+        kv = unbounded.kv_pool_size_bytes(256)
+        one = unbounded.footprint(1)
+    buffers = one.scratch - (base - one.weights)
+    with Model(stories_artifact(), memory_bytes=base + kv + 3 * buffers) as model:
+        pool = model.kv_pool(256)
+        prefix = finished_prefix(model, pool, [1] * 70)  # type: ignore[arg-type]
+        sequences = [model.sequence([3], prefix=prefix, max_tokens=9) for _ in range(2)]
+        with pytest.raises(MemoryBudgetError):
+            model.kv_pool(256)
+        third = model.sequence([3], prefix=prefix, max_tokens=9)
+        with pytest.raises(MemoryBudgetError):
+            model.sequence([3], prefix=prefix, max_tokens=9)
+        third.close()
+        for sequence in sequences:
+            sequence.close()
+        sequences = [model.sequence([3], prefix=prefix, max_tokens=9) for _ in range(2)]
+        del sequences
+        prefix.close()
+        pool.close()
+        model.kv_pool(256).close()
+
+
+# Several at once.
+
+
+def answers(model: Model, sequences: list[LiveSequence]) -> list[Completion]:
+    return [
+        model.generate(sequence.prompt_token_ids, max_tokens=15 + index)
+        for index, sequence in enumerate(sequences)
+    ]
+
+
+@pytest.mark.parametrize("budget", [{"layers": 1}, {"layers": 40}, {"max_ms": 0.4}], ids=str)
+def test_turns(model: Model, pool: SharedPool, budget: dict[str, Any]) -> None:
+    scheduler = model.scheduler()
+    prefix = model.prefix(STORY, pool=pool)
+    scheduler.add(prefix)
+    while not prefix.done:
+        assert scheduler.run(**budget) == []
+    assert scheduler.items == []
+    prompts = (" She", " They all", " The big dog", [300, 301])
+    sequences = [
+        model.sequence(prompt, prefix=prefix, max_tokens=15 + index)
+        for index, prompt in enumerate(prompts)
+    ]
+    for index, sequence in enumerate(sequences):
+        scheduler.add(sequence, weight=1 + index)
+    assert scheduler.items == sequences
+    while not all(sequence.done for sequence in sequences):
+        assert scheduler.run(**budget) == []
+    assert [sequence.result() for sequence in sequences] == answers(model, sequences)
+    sequences[1].reset(" A cat", max_tokens=8)
+    while not sequences[1].done:
+        assert scheduler.run(**budget) == []
+    again = model.generate(sequences[1].prompt_token_ids, max_tokens=8)
+    assert sequences[1].result() == again
+    for work in (*sequences, prefix):
+        work.close()
+
+
+def test_who_has_turns(model: Model, pool: SharedPool) -> None:
+    scheduler = model.scheduler()
+    first, second = (model.sequence([1], max_tokens=9, pool=pool) for _ in range(2))
+    scheduler.add(first)
+    with pytest.raises(AlreadyScheduledError):
+        scheduler.add(first)
+    with pytest.raises(NotScheduledError):
+        scheduler.remove(second)
+    for weight in (0, 65, 1.5):
+        with pytest.raises(OptionRangeError, match="weight"):
+            scheduler.add(second, weight=weight)  # type: ignore[arg-type]
+    for item in ("one", scheduler):
+        with pytest.raises(OptionRangeError, match="item"):
+            scheduler.add(item)  # type: ignore[arg-type]
+    scheduler.add(second)
+    scheduler.remove(first)
+    assert scheduler.items == [second]
+    scheduler.run(layers=1000)
+    assert (first.done, second.done) == (False, True)
+    finish(first)
+    second.close()
+    (failure,) = scheduler.run(layers=1)
+    assert failure.item is second
+    assert isinstance(failure.error, ObjectClosedError)
+    assert scheduler.items == []
+    first.close()
+
+
+def test_one_in_use_keeps_nobody_waiting(model: Model, pool: SharedPool) -> None:
+    scheduler = model.scheduler()
+    first, second = (model.sequence(PROMPT, max_tokens=5, pool=pool) for _ in range(2))
+    for sequence in (first, second):
+        scheduler.add(sequence)
+    scheduler.run(layers=1)
+    with first._used():
+        with pytest.raises(SequenceInUseError, match="sequence"):
+            first.advance(layers=1)
+        with pytest.raises(SequenceInUseError, match="sequence"):
+            first.reset(PROMPT)
+        (failure,) = scheduler.run(layers=10_000)
+    assert failure.item is first
+    assert isinstance(failure.error, SequenceInUseError)
+    assert second.done
+    assert scheduler.run(layers=10_000) == []
+    assert first.result() == second.result() == model.generate(PROMPT, max_tokens=5)
+    first.close()
+    second.close()
+
+
+def test_threads_of_their_own(model: Model) -> None:
+    """Each thread its sequence, all at once; and one that another thread closes."""
+    expected = model.generate(PROMPT, max_tokens=30)
+    found: list[Completion] = []
+    barrier = threading.Barrier(4)
+
+    def speak() -> None:
+        barrier.wait()
+        with model.sequence(PROMPT, max_tokens=30) as sequence:
+            finish(sequence, layers=3)
+            found.append(sequence.result())
+
+    threads = [threading.Thread(target=speak) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    victim = model.sequence(PROMPT, max_tokens=400)
+    closer = threading.Timer(0.02, victim.close)
+    barrier.wait()
+    closer.start()
+    with pytest.raises(SslmError, match="closed"):
+        finish(victim, layers=3)
+    for thread in (*threads, closer):
+        thread.join()
+    assert found == [expected] * 3
+
+
+def test_a_call_that_was_torn(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt between taking a token and going on is told, until a reset."""
+    with model.sequence(PROMPT, max_tokens=9) as sequence:
+        taken: Callable[[int], Any] = sequence._answer.take
+
+        def interrupted(token_id: int) -> Any:
+            taken(token_id)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sequence._answer, "take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            finish(sequence)
+        for call in (lambda: sequence.advance(layers=1), sequence.new_text):
+            with pytest.raises(SequenceInterruptedError, match="reset it"):
+                call()
+        sequence.reset(PROMPT, max_tokens=9)
+        finish(sequence)
+        assert sequence.result() == model.generate(PROMPT, max_tokens=9)
+
+
+# The model's end.
+
+
+def test_a_model_that_is_closed() -> None:
+    model = Model(stories_artifact())
+    pool = model.kv_pool(256)
+    prefix = finished_prefix(model, pool, PROMPT)
+    sequence = model.sequence(" She", prefix=prefix, max_tokens=5)
+    scheduler: LiveScheduler = model.scheduler()
+    scheduler.add(sequence)
+    model.close()
+    with pytest.raises(ObjectClosedError, match="model"):
+        sequence.advance(layers=1)
+    with pytest.raises(ObjectClosedError, match="model"):
+        scheduler.run(max_ms=1)
+    for make in (lambda: model.sequence([1]), lambda: model.kv_pool(1), model.scheduler):
+        with pytest.raises(ObjectClosedError, match="model"):
+            make()
+    for thing in (sequence, prefix, pool):
+        thing.close()
+
+
+def test_the_reference_backend_agrees(model: Model) -> None:
+    reference = Model(stories_artifact(), backend="reference")
+    with reference, reference.sequence(PROMPT, max_tokens=6) as sequence:
+        finish(sequence, layers=3)
+        assert sequence.result() == model.generate(PROMPT, max_tokens=6)

@@ -130,21 +130,21 @@ def _whole_or_nothing(state: SequenceState) -> Iterator[None]:
     """Leave a fresh sequence without pages where an interrupt cuts a change short.
 
     One that looks fresh must not have a half of another's counters, or write into shared pages.
-    Where that is not possible, it is left torn.
     """
-    state.data.is_torn = True
+    state.is_emptying = True
     try:
         yield
     except SslmError:
         # A refusal, which changes nothing.
-        state.data.is_torn = False
+        state.is_emptying = False
         raise
     except BaseException:
-        # The interrupt may have come while the pool's turn was to be given back.
+        # The interrupt may have come where the pool's turn was to be given back; then whoever uses
+        # the sequence next does this.
         with suppress(NestedCallError):
             state.forget()
         raise
-    state.data.is_torn = False
+    state.is_emptying = False
 
 
 def _become(state: SequenceState, snapshot: Snapshot, ids: "array[int]") -> None:

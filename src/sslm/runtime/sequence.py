@@ -11,7 +11,6 @@ from sslm.errors.runtime import (
     MemoryRefusedError,
     NotCopyableError,
     ObjectClosedError,
-    SequenceInterruptedError,
     SequenceInUseError,
 )
 from sslm.numerics.digests import answer_digest
@@ -98,9 +97,9 @@ class Sequence:
     may come at any time. A process that a fork made cannot use it.
 
     An interrupt at any moment (KeyboardInterrupt) leaves it as it was before a call or as it is
-    after it. Where it cannot, because memory changes piece by piece (in :meth:`reset`,
-    :meth:`adopt` and :meth:`load`, and when the reference backend hands over what it computed),
-    everything but a reset and closing is refused with SequenceInterruptedError.
+    after it; pages that were reserved may then be taken again only as they are needed. The
+    reference backend cannot promise that while it hands over what it computed: then everything but
+    a reset and closing is refused with SequenceInterruptedError.
 
     Args:
         program: What computes it.
@@ -149,8 +148,8 @@ class Sequence:
                 raise ObjectClosedError("sequence")
             if turn is None:
                 raise SequenceInUseError("sequence")
-            if state.data.is_torn and not is_reset:
-                raise SequenceInterruptedError("sequence", "reset it, or close it")
+            if not is_reset:
+                state.settle()
             return Use(turn, state)
         except BaseException:
             if turn is not None:

@@ -11,6 +11,7 @@ from sslm.errors.runtime import (
     NothingChosenError,
     OptionRangeError,
     SequenceBusyError,
+    SequenceInterruptedError,
 )
 from sslm.errors.showing import int_range
 from sslm.numerics.digests import first_link
@@ -32,8 +33,7 @@ class SequenceState:
 
     Tokens and counters lie in one plain struct, so that a plan takes a step without asking back.
     It is changed in one piece, so that an interrupt leaves what was before a call or what comes
-    after it. Where memory changes with it piece by piece, ``data.is_torn`` is set meanwhile: then
-    only :meth:`reset` and :meth:`release` may follow.
+    after it. Where memory changes with it piece by piece, a flag is set meanwhile.
 
     Args:
         program: What computes it.
@@ -45,6 +45,7 @@ class SequenceState:
         data: The struct, and the buffers that it points to.
         hold: Its pages, in the order of their positions.
         forced_tokens: Tokens of which a schema left no choice.
+        is_emptying: Whether the memory of a sequence without tokens may be another's.
 
     Raises:
         OptionRangeError: If ``context_tokens`` is beyond the program's positions, or the pool was
@@ -71,6 +72,7 @@ class SequenceState:
         self.data = _sequence_data(program, pool, options)
         self.memory = self.data.memory
         self._listed_count = 0
+        self.is_emptying = False
         self._empty()
         # After the buffers, so that a lack of memory for them leaves no pages taken.
         self.hold = pool.hold()
@@ -216,13 +218,27 @@ class SequenceState:
             stop_segment=struct.stop_segment,
         )
 
+    # Becoming fresh, which changes memory piece by piece.
+
+    def settle(self) -> None:
+        """Come to rest after an interrupt.
+
+        Raises:
+            SequenceInterruptedError: If struct and memory do not agree.
+        """
+        # With tokens, it had not begun yet, or had become another sequence already.
+        if self.is_emptying and self.token_count == 0:
+            self.forget()
+        self.is_emptying = False
+        if self.data.is_torn:
+            raise SequenceInterruptedError("sequence", "reset it, or close it")
+
     def forget(self) -> None:
         """Become a sequence without tokens and pages, which nothing can keep from happening."""
-        self.hold.keep_own(0)
+        self.is_emptying = True
         self._empty()
+        self.hold.keep_own(0)
         self._clear_states()
-        self.list_pages()
-        self.data.is_torn = False
 
     def reset(self) -> None:
         """Become a fresh sequence.
@@ -231,16 +247,16 @@ class SequenceState:
             KvPoolExhaustedError: If shared pages were among those reserved and there are too few
                 free ones in their place; nothing has changed.
         """
-        was_torn, self.data.is_torn = self.data.is_torn, True
+        before, was_emptying = self.data.staged(), self.is_emptying
+        self.is_emptying = True
+        self._empty()
         try:
             self.hold.keep_own(self.options.reserved_page_count)
         except (SslmError, MemoryError):
-            self.data.is_torn = was_torn
+            self.data.become(before)
+            self.is_emptying = was_emptying
             raise
-        self._empty()
         self._clear_states()
-        self.list_pages()
-        self.data.is_torn = False
 
     def _clear_states(self) -> None:
         # In small steps, as the system may refuse as many zeros as there are states.
@@ -248,6 +264,8 @@ class SequenceState:
             for at in range(0, buffer.nbytes, len(_ZEROS)):
                 part = buffer[at : at + len(_ZEROS)]
                 part[:] = _ZEROS[: part.nbytes]
+        self.list_pages()
+        self.data.is_torn = self.is_emptying = False
 
     def release(self) -> None:
         """Give the pages back, and drop what is pending."""

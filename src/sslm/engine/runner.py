@@ -1,6 +1,5 @@
 """A program with its plan and the memory that requests take."""
 
-import os
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from contextlib import contextmanager
 from sslm.artifact import Artifact
 from sslm.engine.admission import Admission, Lease
 from sslm.errors.program import BackendUnavailableError
-from sslm.errors.runtime import ForkedProcessError, ObjectClosedError
+from sslm.errors.runtime import ObjectClosedError
 from sslm.model.llama import build_llama
 from sslm.model.tensor_shapes import check_tensors
 from sslm.program.parallel_for import ParallelFor
@@ -17,6 +16,7 @@ from sslm.program.program import Program
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
+from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.stepper import Outcome, advance, finished
@@ -86,7 +86,7 @@ class Runner:
         self.row_count_max = row_count_max
         self.costs = UnitCosts()
         """What units took so far, of slices whose time was bounded."""
-        self._process = os.getpid()
+        self._owner = OwningProcess("model")
         self._turns = Turns()
         self._admission = Admission(memory_bytes)
         self.scratch_size_bytes = backend.scratch_size_bytes(
@@ -215,7 +215,7 @@ class Runner:
 
         A fork copies a lock as it is: if another thread held it, nobody is there to release it.
         """
-        return os.getpid() == self._process
+        return self._owner.is_here
 
     def require_owner(self) -> None:
         """Raise in a process that a fork brought the model to.
@@ -223,8 +223,7 @@ class Runner:
         Raises:
             ForkedProcessError: If the model was opened by another process.
         """
-        if not self.is_owner:
-            raise ForkedProcessError("model", self._process, os.getpid())
+        self._owner.require()
 
 
 def run_greedy(

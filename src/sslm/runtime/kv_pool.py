@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 from weakref import WeakSet
 
 from sslm.errors.runtime import (
+    ForkedProcessError,
     KvPoolExhaustedError,
     MemoryTooSmallError,
     MisalignedMemoryError,
     NestedCallError,
+    NotCopyableError,
     ObjectClosedError,
     OptionRangeError,
     PoolInUseError,
@@ -19,7 +21,8 @@ from sslm.errors.showing import int_range
 from sslm.memory import address_of
 from sslm.program.states import PAGE_TOKENS, STATE_ALIGNMENT_BYTES, StateLayout
 from sslm.runtime.own_memory import mapped_memory
-from sslm.runtime.turns import Turns
+from sslm.runtime.owning_process import OwningProcess
+from sslm.runtime.turns import Turn, Turns
 
 
 def page_count_for(tokens: int) -> int:
@@ -34,6 +37,9 @@ def kv_pool_size_bytes(layout: StateLayout, page_count: int) -> int:
 
 class KvPool:
     """A fixed number of pages, which holds take, share and give back; any thread may use it.
+
+    Only of the process that made it: what a fork copies belongs to the child, which is told so by
+    ForkedProcessError, and may let go of the pages and close the pool.
 
     What is held is what live holds say. Counters only make that fast, and every step leaves them
     too high rather than too low if an interrupt cuts it short, so that no page is ever given to two
@@ -66,6 +72,7 @@ class KvPool:
             if memory is None
             else _usable_part(memory, size_bytes)
         )
+        self._owner = OwningProcess("KV pool")
         self._turns = Turns()
         self._holds: WeakSet[PageHold] = WeakSet()
         self._references = [0] * page_count
@@ -80,21 +87,29 @@ class KvPool:
     @property
     def held_page_count(self) -> int:
         """Pages that somebody holds, each counted once."""
-        with self._turns.turn():
-            return len({page for hold in self._holds for page in hold.pages})
+        with self._turn():
+            return self._count_held()
+
+    def _count_held(self) -> int:
+        return len({page for hold in self._holds for page in hold.pages})
+
+    def _turn(self) -> Turn:
+        self._owner.require()
+        return self._turns.turn()
 
     def hold(self) -> "PageHold":
         """Return a hold of no pages.
 
         Raises:
             ObjectClosedError: If the pool is closed.
+            ForkedProcessError: If another process made it.
         """
-        if self._is_closed:
-            raise ObjectClosedError("KV pool")
-        hold = PageHold(self)
-        with self._turns.turn():
+        with self._turn():
+            if self._is_closed:
+                raise ObjectClosedError("KV pool")
+            hold = PageHold(self)
             self._holds.add(hold)
-        return hold
+            return hold
 
     def close(self) -> None:
         """Let go of the memory; may be called again.
@@ -102,14 +117,23 @@ class KvPool:
         Raises:
             PoolInUseError: If pages are held; nothing was closed.
         """
-        held = self.held_page_count
-        if held:
-            raise PoolInUseError(held)
+        if not self._owner.is_here:
+            self._let_go()
+            return
+        with self._turn():
+            held = self._count_held()
+            if held:
+                raise PoolInUseError(held)
+            self._let_go()
+
+    def _let_go(self) -> None:
         self._is_closed = True
         self.memory = memoryview(b"")
 
     def _draw(self, count: int) -> list[int]:
         """Take pages off the free list, within a turn; whoever draws them notes them at once."""
+        if self._is_closed and count:
+            raise ObjectClosedError("KV pool")
         if count > len(self._free):
             self._recount()
         if count > len(self._free):
@@ -135,6 +159,9 @@ class KvPool:
                 references[page] += 1
         self._references = references
         self._free = [page for page in reversed(range(self.page_count)) if not references[page]]
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("KV pool", "make another one there")
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +195,7 @@ class PageHold:
     @property
     def own_count(self) -> int:
         """Pages that no other hold shares."""
-        with self.pool._turns.turn():
+        with self.pool._turn():
             return len(self._own_pages())
 
     def _own_pages(self) -> list[int]:
@@ -183,12 +210,12 @@ class PageHold:
         Raises:
             KvPoolExhaustedError: If fewer are free.
         """
-        with self.pool._turns.turn():
+        with self.pool._turn():
             self.pages += self.pool._draw(count)
 
     def take_free(self, count: int) -> int:
         """Add at most *count* pages that nobody held; return how many there were."""
-        with self.pool._turns.turn():
+        with self.pool._turn():
             if count > len(self.pool._free):
                 self.pool._recount()
             drawn = self.pool._draw(min(count, len(self.pool._free)))
@@ -202,7 +229,7 @@ class PageHold:
             ObjectClosedError: If this hold was released.
         """
         shared = self.pool.hold()
-        with self.pool._turns.turn():
+        with self.pool._turn():
             if self._is_released:
                 raise ObjectClosedError("snapshot")
             pages = self.pages[:count]
@@ -223,7 +250,7 @@ class PageHold:
             ObjectClosedError: If the other hold was released.
             KvPoolExhaustedError: If pages are missing and not free; nothing has changed.
         """
-        with self.pool._turns.turn():
+        with self.pool._turn():
             # Only now is it certain that another thread does not release them meanwhile.
             if others._is_released:
                 raise ObjectClosedError("snapshot")
@@ -241,7 +268,7 @@ class PageHold:
         Raises:
             KvPoolExhaustedError: If too few are own or free; nothing has changed.
         """
-        with self.pool._turns.turn():
+        with self.pool._turn():
             own = self._own_pages()[:count]
             drawn = self.pool._draw(count - len(own))
             kept = set(own)
@@ -253,13 +280,16 @@ class PageHold:
         """Give all pages back; may be called again, also by a signal handler."""
         self._is_released = True
         try:
-            with self.pool._turns.turn():
+            with self.pool._turn():
                 dropped, self.pages = self.pages, []
                 self.pool._drop(dropped)
-        except NestedCallError:
-            # This thread is in the middle of a step, or was when an interrupt came. Nobody holds
-            # the pages from here on; that they are free is seen when pages run out.
+        except (NestedCallError, ForkedProcessError):
+            # This thread is in the middle of a step, or a fork brought the hold here. Nobody holds
+            # the pages from now on; that they are free is seen when pages run out.
             self.pages = []
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("hold of pages", "save the sequence, and restore it there")
 
 
 def _usable_part(memory: memoryview, size_bytes: int) -> memoryview:

@@ -2,8 +2,9 @@
 
 from array import array
 from dataclasses import dataclass
-from typing import Self
+from typing import NoReturn, Self
 
+from sslm.errors.runtime import NotCopyableError
 from sslm.program.states import PAGE_TOKENS, StateLayout
 from sslm.runtime.kv_pool import PageHold
 
@@ -105,6 +106,9 @@ class Snapshot:
     def stops(self, layout: StateLayout) -> tuple[int, ...]:
         """Return for each declared state how many positions of it there are."""
         return state_stops(layout, len(self.token_ids), self.in_flight)
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("snapshot", "save it, and restore it there")
 
     def release(self) -> None:
         """Give the pages back; the snapshot cannot be adopted afterwards."""

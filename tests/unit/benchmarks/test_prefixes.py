@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-
 from benchmarks.prefixes import ADOPT_MS_MAX, Shared, measure_here, show
+
 from tests.converted import stories_artifact
 
 

@@ -4,11 +4,9 @@ import asyncio
 import gc
 import multiprocessing
 import os
-import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -16,9 +14,9 @@ import pytest
 from sslm.engine.model import Model
 from sslm.errors.runtime import ForkedProcessError
 from tests.converted import stories_artifact
+from tests.forking import in_child
 
 PROMPT = "Once upon a time"
-SECONDS_MAX = 30
 FORKS = int(os.environ.get("SSLM_TEST_FORKS", "2"))
 """Forks at random moments; more of them by hand."""
 
@@ -26,22 +24,6 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-
-
-def in_child(work: Callable[[], None]) -> None:
-    """Fork, do *work* in the child, and fail if it fails, hangs or dies."""
-    sys.stdout.flush()
-    process = os.fork()
-    if process == 0:
-        code = 1
-        try:
-            signal.alarm(SECONDS_MAX)
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(process, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def refuse(model: Model) -> None:

@@ -1,0 +1,24 @@
+"""Work in a child that a fork makes."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+SECONDS_MAX = 30
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Fork, do *work* in the child, and fail if it fails, hangs or dies."""
+    sys.stdout.flush()
+    process = os.fork()
+    if process == 0:
+        code = 1
+        try:
+            signal.alarm(SECONDS_MAX)
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sslm.cli.output import note, progress
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from sslm.engine.model import Model
     from sslm.engine.results import Completion
     from sslm.engine.stream import Stream
+
+_Stream = TypeVar("_Stream", bound="Stream")
 
 
 def note_digest(completion: "Completion") -> None:
@@ -26,10 +28,11 @@ def note_cut(completion: "Completion", max_tokens: int) -> None:
 
 
 def read_answer(
-    start: "Callable[[Callable[[int, int], None]], Stream]",
+    start: "Callable[[Callable[[int, int], None]], _Stream]",
     *,
     on_text: Callable[[str], None],
     no_progress: bool,
+    on_interrupt: "Callable[[_Stream], None]" = lambda stream: None,
 ) -> "Completion":
     """Read a stream to its end; until its first piece, show how much of the prompt is taken in.
 
@@ -37,13 +40,18 @@ def read_answer(
         start: Makes the stream; its argument is what the stream tells its progress to.
         on_text: Gets the pieces.
         no_progress: The option of this name.
+        on_interrupt: Gets the stream after Ctrl-C, before it is closed.
     """
     with ExitStack() as prefill:
         report = prefill.enter_context(progress(is_shown=not no_progress))
         with start(lambda done, total: report("prompt", done, total)) as stream:
-            for chunk in stream:
-                prefill.close()
-                on_text(chunk.text)
+            try:
+                for chunk in stream:
+                    prefill.close()
+                    on_text(chunk.text)
+            except KeyboardInterrupt:
+                on_interrupt(stream)
+                raise
             return stream.result()
 
 
@@ -63,6 +71,8 @@ def completion_facts(completion: "Completion", model: "Model") -> dict[str, obje
         "usage": {
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "computed_tokens": usage.computed_tokens,
             "prefill_ms": usage.prefill_ms,
             "decode_ms": usage.decode_ms,
         },

@@ -3,6 +3,7 @@
 import datetime
 import importlib
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from sslm.cli.options import (
     DEFAULT_TIER,
     BackendOption,
     CacheDirOption,
+    CheckpointBytesOption,
     ContextTokensOption,
     DeadlineOption,
     MaxTokensOption,
@@ -28,6 +30,7 @@ from sslm.cli.options import (
     ModelOption,
     NoProgressOption,
     OfflineOption,
+    StateBytesOption,
     StopOption,
     ThreadsOption,
     TierOption,
@@ -43,9 +46,10 @@ _EPILOG: Final = (
     'echo "Name a river." | sslm chat --max-tokens 40'
 )
 _HELP: Final = (
-    "/undo takes back the last message; /edit TEXT puts TEXT in its place; /save FILE writes the "
-    "conversation as JSON (/save! replaces FILE); /quit ends it; //TEXT says /TEXT. Ctrl-C "
-    "stops an answer and keeps what was shown."
+    "/undo takes back the last message; /edit TEXT puts TEXT in its place, /edit N TEXT in that of "
+    "your message N, and what came after is forgotten; /save FILE writes the conversation as JSON "
+    "(/save! replaces FILE); /quit ends it; //TEXT says /TEXT. Ctrl-C stops an answer and keeps "
+    "what was shown."
 )
 _WANTED: Final = {"/edit": "the new text", "/save": "a file's name", "/save!": "a file's name"}
 """What commands of a chat are given."""
@@ -84,6 +88,8 @@ def chat_command(
     threads: ThreadsOption = DEFAULT_THREADS,
     context_tokens: ContextTokensOption = None,
     memory_bytes: MemoryBytesOption = None,
+    state_bytes: StateBytesOption = None,
+    checkpoint_bytes: CheckpointBytesOption = None,
     max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
     stop: StopOption = None,
     deadline_s: DeadlineOption = None,
@@ -104,21 +110,26 @@ def chat_command(
         offline=offline,
         no_progress=no_progress,
     ) as opened:
-        # Before the first message, a model that cannot chat says so.
-        _ = opened.chat_template
-        conversation = Conversation(
-            opened,
+        # Before the first message, a model that cannot chat says so, and what it takes is admitted.
+        session = opened.session(
             system=system,
+            date=date.date() if date else None,
+            state_bytes=state_bytes,
+            checkpoint_bytes=checkpoint_bytes,
+        )
+        conversation = Conversation(
+            session,
+            model_id=opened.model_id,
             max_tokens=max_tokens,
             stop=stop or (),
             deadline_s=deadline_s,
-            date=date.date() if date else None,
             no_progress=no_progress,
         )
-        if sys.stdin.isatty():
-            _talk(conversation)
-        else:
-            _answer_lines(conversation)
+        with session:
+            if sys.stdin.isatty():
+                _talk(conversation)
+            else:
+                _answer_lines(conversation)
 
 
 def _talk(conversation: Conversation) -> None:
@@ -178,11 +189,7 @@ def _obey(conversation: Conversation, line: str) -> bool:
     elif word in _WANTED and not rest.strip():
         note(f"{word} needs {_WANTED[word]} after it")
     elif word == "/edit":
-        is_complete = conversation.edit(rest)
-        if is_complete is None:
-            note("there is nothing to edit, and nothing was said")
-        else:
-            _go_on(is_complete)
+        _edit(conversation, rest)
     elif word in ("/save", "/save!"):
         # A user that nobody knows stays part of the name, where Path would raise.
         path = Path(os.path.expanduser(rest.strip()))  # noqa: PTH111
@@ -191,6 +198,22 @@ def _obey(conversation: Conversation, line: str) -> bool:
         note(shown(f"there is no command {word}"))
         note(_HELP)
     return True
+
+
+def _edit(conversation: Conversation, rest: str) -> None:
+    """Answer another text in place of the last message, or of the one whose number comes first."""
+    digits, _, text = rest.partition(" ")
+    # A text that begins with a number needs the number of its message, too.
+    if re.fullmatch("[0-9]{1,9}", digits) and text.strip():
+        is_complete = conversation.edit(int(digits), text)
+        missing = f"you have said no message {digits}, and nothing was said"
+    else:
+        is_complete = conversation.edit(None, rest)
+        missing = "there is nothing to edit, and nothing was said"
+    if is_complete is None:
+        note(missing)
+    else:
+        _go_on(is_complete)
 
 
 def _go_on(is_complete: bool) -> None:

@@ -42,7 +42,7 @@ FAMILIES: Final[dict[type[SslmError], int]] = {
 _OPTIONS: Final = frozenset(
     {
         *("context", "context_tokens", "deadline_s", "max_tokens", "memory_bytes", "sha256"),
-        *("stop", "threads", "weights"),
+        *("stop", "threads", "weights", "state_bytes", "checkpoint_bytes"),
     }
 )
 """Options of functions that are options of commands too, with dashes in their names."""

@@ -150,6 +150,25 @@ MemoryBytesOption = Annotated[
         "bound if left out.",
     ),
 ]
+StateBytesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--state-bytes",
+        metavar="SIZE",
+        parser=size_bytes,
+        help="Refuse a context whose states take more than this; no bound if left out.",
+    ),
+]
+CheckpointBytesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--checkpoint-bytes",
+        metavar="SIZE",
+        parser=size_bytes,
+        help="Keep at most so much of what was computed, 0 for nothing; by default enough for a "
+        "whole context, within --memory-bytes.",
+    ),
+]
 MaxTokensOption = Annotated[
     int,
     typer.Option("--max-tokens", parser=integer, metavar="N", help="Most tokens of the answer."),

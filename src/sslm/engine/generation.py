@@ -52,7 +52,7 @@ class Generation:
         self.is_complete = False
         self._cutoff = cutoff
         self.on_progress: Report | None = None
-        self._computed_count = self._cached_count = 0
+        self._position = self._cached_count = self._new_count = 0
         self._receipt: Receipt | None = None
 
     @property
@@ -94,14 +94,15 @@ class Generation:
                     self._digest = tokens.digest()
                     self._source.keep(self.text)
                     self._receipt, self._cached_count = tokens.receipt(), tokens.cached_count
+                    self._new_count = tokens.computed_count
                     self.is_complete = True
                 finally:
-                    self._computed_count = tokens.position
+                    self._position = tokens.position
         except RunCancelledError:
             LOGGER.debug("ended early after %d answer tokens", len(self._answer.token_ids))
             if not self._cutoff.is_cancelled:
                 raise self._cutoff.exceeded(
-                    prompt_tokens=min(self._computed_count, len(self._prompt_ids)),
+                    prompt_tokens=min(self._position, len(self._prompt_ids)),
                     token_ids=tuple(self._answer.token_ids),
                     text=self.text,
                 ) from None
@@ -114,11 +115,12 @@ class Generation:
 
     def _log_end(self) -> None:
         LOGGER.info(
-            "answered %d prompt tokens with %d tokens (%s)%s",
+            "answered %d prompt tokens with %d tokens (%s)%s; %d tokens were saved before",
             len(self._prompt_ids),
             len(self._answer.token_ids),
             self._answer.finish_reason,
             f" in {self._receipt.total_ns // NANOSECONDS_PER_MS} ms" if self._receipt else "",
+            self._cached_count,
         )
 
     def result(self) -> Completion:
@@ -135,6 +137,7 @@ class Generation:
             prompt_tokens=len(self._prompt_ids),
             completion_tokens=len(self._answer.token_ids),
             cached_tokens=self._cached_count,
+            computed_tokens=self._new_count,
             prefill_ms=ms(receipt.cached_ns + receipt.prefill_ns) if receipt else None,
             decode_ms=ms(receipt.decode_ns) if receipt else None,
             cached_ms=ms(receipt.cached_ns) if receipt else None,

@@ -18,6 +18,8 @@ class Usage:
         prefill_ms: Wall time until the first token was chosen; None where nobody measures.
         decode_ms: Wall time from there to the last one, pauses of whoever reads included.
         cached_tokens: Tokens of the prompt that were saved and not computed again.
+        computed_tokens: Tokens that were computed: of the prompt, of the answer all but the last,
+            and in a session also that one, with what follows it before anybody says more.
         cached_ms: Of ``prefill_ms``, what finding and taking over those took.
         total_ms: Wall time until the answer was kept.
     """
@@ -27,6 +29,7 @@ class Usage:
     prefill_ms: float | None
     decode_ms: float | None
     cached_tokens: int = 0
+    computed_tokens: int = 0
     cached_ms: float | None = None
     total_ms: float | None = None
 

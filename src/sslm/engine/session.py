@@ -11,6 +11,7 @@ from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation
+from sslm.engine.log import LOGGER
 from sslm.engine.options import checked_int, require_callback
 from sslm.engine.request import Request, stop_strings
 from sslm.engine.requests import DEFAULT_MAX_TOKENS, require_time
@@ -71,7 +72,6 @@ class Session:
     ) -> None:
         self._runner = runner
         self._tokenizer = tokenizer
-        self._template = template
         self._stop_token_ids = stop_token_ids
         self._background = background
         self._date = date
@@ -88,6 +88,20 @@ class Session:
             note=messages,
         )
         self._source: SessionSource | None = None
+        # No method of this object, which an answer would then keep alive, and this object it.
+        self._encode = partial(
+            encode_chat, tokenizer, template, date=date, context_tokens=sizes.context_tokens
+        )
+        found = self.footprint()
+        LOGGER.info(
+            "admitted for a session of %d tokens: weights %d, scratch %d, states %d, "
+            "checkpoints %d bytes",
+            sizes.context_tokens,
+            found.weights,
+            found.scratch,
+            found.states,
+            found.checkpoints,
+        )
 
     @property
     def messages(self) -> list[Message]:
@@ -316,7 +330,7 @@ class Session:
         before = self._tokens.committed.note
         kept = before if index is None else before[: _user_index(before, index)]
         asked = (*kept, Message("user", text))
-        ids = self._encode(asked, True)
+        ids = self._encode(asked, add_generation_prompt=True)
         marks = message_marks(self._encode, asked, ids, self._tokens.cached_count(ids))
         require_time(cutoff)
         request = Request(
@@ -330,22 +344,13 @@ class Session:
             self._tokens,
             before=before,
             asked=asked,
+            encode=self._encode,
             marks=marks,
             clock_ns=time.perf_counter_ns if self._has_timings else None,
         )
         generation = Generation(self._runner, self._tokenizer, request, cutoff, source)
         self._source = source
         return SessionStream(generation, source)
-
-    def _encode(self, messages: Sequence[Message], add_generation_prompt: bool) -> list[int]:
-        return encode_chat(
-            self._tokenizer,
-            self._template,
-            messages,
-            add_generation_prompt=add_generation_prompt,
-            date=self._date,
-            context_tokens=self.context_tokens,
-        )
 
     def __repr__(self) -> str:
         state = "closed" if self._tokens.is_closed else "open"

@@ -13,8 +13,9 @@ from sslm.runtime.sequence_options import SequenceOptions
 
 _DEFAULT_PRIVATE_COUNT: Final = 32
 """Private copies that the default budget has room for, beside the pages of one whole context."""
-_HELD_BY_REQUEST: Final = limits.CHECKPOINT_MARK_COUNT_MAX + 2
-"""Checkpoints of a request in progress: inside its prompt, behind it, and behind the answer."""
+_HELD_BY_REQUEST: Final = limits.CHECKPOINT_MARK_COUNT_MAX + 3
+"""Checkpoints of a request in progress: inside its prompt, behind it, behind the answer, and behind
+what closes that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

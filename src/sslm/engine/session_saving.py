@@ -57,7 +57,7 @@ def save_session(
     committed = tokens.committed
     states = b""
     if committed.note:
-        ids = array("i", encode(committed.note, False))
+        ids = array("i", encode(committed.note, add_generation_prompt=False))
         longest = committed.checkpoints.longest_prefix(tokens.model_id, NO_ADAPTER, ids)
         states = b"" if longest is None else save(longest, kv=kv)
     messages = tuple(SavedMessage(one.role, one.content) for one in committed.note)

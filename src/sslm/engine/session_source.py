@@ -1,7 +1,8 @@
 """Tokens of an answer that becomes part of a conversation."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Protocol
 
 from sslm import limits
 from sslm.engine.cutoff import Cutoff
@@ -14,8 +15,14 @@ from sslm.runtime.session_request import TokenRequest
 from sslm.text.message import Message
 
 Conversation = tuple[Message, ...]
-Encode = Callable[[Sequence[Message], bool], list[int]]
-"""Returns the ids of messages, and of what introduces an answer if that is asked for."""
+
+
+class Encode(Protocol):
+    """Returns the ids of messages, and of what introduces an answer if that is asked for."""
+
+    def __call__(
+        self, messages: Sequence[Message], *, add_generation_prompt: bool
+    ) -> list[int]: ...
 
 
 class SessionSource:
@@ -25,6 +32,7 @@ class SessionSource:
         session: The conversation.
         before: Its messages, of which the answer was asked.
         asked: The messages that are answered.
+        encode: Encodes messages as the prompt was encoded.
         marks: Positions of the prompt where messages end.
         clock_ns: For the receipt, or None.
     """
@@ -35,12 +43,15 @@ class SessionSource:
         *,
         before: Conversation,
         asked: Conversation,
+        encode: Encode,
         marks: Sequence[int],
         clock_ns: Callable[[], int] | None,
     ) -> None:
         self._session = session
         self._before = before
         self._asked = asked
+        self._encode = encode
+        self._prompt_ids: Sequence[int] = ()
         self._marks = marks
         self._clock_ns = clock_ns
         self._request: TokenRequest[Conversation] | None = None
@@ -80,7 +91,7 @@ class SessionSource:
             # From here on nobody else changes it.
             if self._session.committed.note is not self._before:
                 raise SequenceInUseError("session")
-            self._request = request
+            self._request, self._prompt_ids = request, prompt_ids
             try:
                 yield request
             finally:
@@ -90,8 +101,7 @@ class SessionSource:
         """Commit the whole answer."""
         if self._request is None:
             raise AssertionError("kept within the block of the request")
-        self._request.commit((*self._asked, Message("assistant", text)))
-        self._is_kept = True
+        self._commit(self._request, (*self._asked, Message("assistant", text)))
 
     def keep_shown(self) -> None:
         """Keep the message and what was shown of its answer; if nothing was, neither.
@@ -106,11 +116,23 @@ class SessionSource:
             return
         after = (*self._asked, Message("assistant", self.shown))
         if self._request is not None:
-            self._request.commit(after)
-        else:
-            if self._session.committed.note is not self._before:
-                raise NothingToUndoError("keep", len(self._session.committed.note))
-            self._session.keep_note(after)
+            self._commit(self._request, after)
+            return
+        if self._session.committed.note is not self._before:
+            raise NothingToUndoError("keep", len(self._session.committed.note))
+        self._session.keep_note(after)
+        self._is_kept = True
+
+    def _commit(self, request: TokenRequest[Conversation], after: Conversation) -> None:
+        ids = [*self._prompt_ids, *request.token_ids]
+        closing: Sequence[int] = ()
+        # Some templates refuse conversations that end otherwise than with a question.
+        with suppress(SslmError):
+            whole = self._encode(after, add_generation_prompt=False)
+            # An answer that was cut, or that its text spells otherwise, does not go on so.
+            if whole[: len(ids)] == ids:
+                closing = whole[len(ids) :]
+        request.commit(after, closing)
         self._is_kept = True
 
 
@@ -132,7 +154,7 @@ def message_marks(
     latest, most = len(messages) - 1, limits.CHECKPOINT_MARK_COUNT_MAX
     for count in range(latest, max(0, latest - most), -1):
         try:
-            beginning = encode(messages[:count], False)
+            beginning = encode(messages[:count], add_generation_prompt=False)
         except SslmError:
             # Some templates refuse conversations that end otherwise than with a question.
             continue

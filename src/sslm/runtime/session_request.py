@@ -6,11 +6,11 @@ from collections.abc import Sequence as TokenIds
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeVar
 
 from sslm import limits
 from sslm.errors.base import ResourceError, SslmError
-from sslm.errors.runtime import NotCopyableError, ObjectClosedError
+from sslm.errors.runtime import ContextLengthError, NotCopyableError, ObjectClosedError
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from sslm.runtime.session import TokenSession
 
 NoteT = TypeVar("NoteT")
+
+_CLOSING_TOKENS_MAX: Final = 8
+"""Tokens that are computed behind an answer; templates write one to three there."""
 
 Advance = Callable[[Sequence, Cancellation | None], object]
 """Runs a slice of a sequence that has tokens pending, and polls a flag meanwhile."""
@@ -90,7 +93,7 @@ class TokenRequest(Generic[NoteT]):
 
     @property
     def computed_count(self) -> int:
-        """Tokens of prompt and answer that this request computed."""
+        """Tokens that this request computed: of prompt and answer, and behind it."""
         return self.position - self.cached_count
 
     def next_token(self) -> int:
@@ -98,12 +101,14 @@ class TokenRequest(Generic[NoteT]):
 
         Raises:
             ObjectClosedError: If the request, its session or the model is closed.
-            SequenceBusyError: If as many tokens were chosen as were asked for.
+            ContextLengthError: If as many tokens were chosen as were asked for.
             BaseException: Whatever the callbacks or a run raise. The request is then rolled back.
         """
         self._require_open()
         try:
-            sequence = self._sequence
+            sequence, needed = self._sequence, len(self._prompt_ids) + len(self.token_ids)
+            if needed > self._position_count:
+                raise ContextLengthError(needed, self._position_count)
             if sequence is None:
                 sequence = self._prefilled()
             else:
@@ -130,11 +135,13 @@ class TokenRequest(Generic[NoteT]):
             raise ObjectClosedError("request")
         return self._sequence.answer_digest(self.token_ids)
 
-    def commit(self, note: NoteT) -> None:
+    def commit(self, note: NoteT, closing: TokenIds[int] = ()) -> None:
         """Make prompt and answer so far part of the conversation, and end the request.
 
         Args:
             note: What the session's owner keeps beside it from now on.
+            closing: What follows the answer in any next prompt. It is computed, now that nobody
+                waits for a token, and a checkpoint is taken behind it; if that fails, it is left.
 
         Raises:
             ObjectClosedError: If the request is closed, or nothing was chosen yet.
@@ -145,6 +152,7 @@ class TokenRequest(Generic[NoteT]):
             digest = self.digest()
             if self._sequence is not None:
                 self._capture(self._sequence)
+                self._compute_closing(self._sequence, closing)
             captured = self._taken()
             checkpoints = session.committed.checkpoints
             if self._base is not None:
@@ -202,7 +210,8 @@ class TokenRequest(Generic[NoteT]):
         session = self._session
         checkpoints = session.committed.checkpoints
         base = checkpoints.longest_prefix(session.model_id, NO_ADAPTER, self._prompt_ids)
-        options = SequenceOptions(context_tokens=self._position_count)
+        longest = min(self._position_count + _CLOSING_TOKENS_MAX + 1, session.context_tokens)
+        options = SequenceOptions(context_tokens=longest)
         sequence = Sequence(session.program, session.pool, session.model_id, options)
         self._sequence = sequence
         if base is not None:
@@ -227,10 +236,22 @@ class TokenRequest(Generic[NoteT]):
             if self._on_progress is not None and not self.token_ids:
                 self._on_progress(sequence.position, len(self._prompt_ids))
 
+    def _compute_closing(self, sequence: Sequence, closing: TokenIds[int]) -> None:
+        if not closing or not self._keeps_checkpoints:
+            return
+        with suppress(SslmError, MemoryError):
+            sequence.push([self.token_ids[-1], *closing[:_CLOSING_TOKENS_MAX]])
+            self._compute(sequence)
+            self._capture(sequence)
+
+    @property
+    def _keeps_checkpoints(self) -> bool:
+        budget = self._session.committed.checkpoints.budget
+        return bool(budget.count and budget.size_bytes)
+
     def _capture(self, sequence: Sequence) -> None:
         """Freeze the sequence, which is at rest; what has no room would only be thrown away."""
-        budget = self._session.committed.checkpoints.budget
-        if budget.count and budget.size_bytes:
+        if self._keeps_checkpoints:
             # Answers do not depend on checkpoints: without memory for one, the request goes on.
             with suppress(MemoryError):
                 self._captured.append(sequence.snapshot())

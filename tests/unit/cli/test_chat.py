@@ -3,6 +3,7 @@
 import builtins
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -85,6 +86,50 @@ def test_undo_edit_save_and_quit(
         assert facts["model_id"] == model.model_id
         earlier = [Message(role, content) for role, content in messages[:-1]]
         assert messages[-1] == ("assistant", model.chat(earlier, max_tokens=8).text)
+
+
+def test_an_earlier_message_is_edited_by_its_number(
+    talker: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = tmp_path / "saved.json"
+    lines = ["One", "Two", "Three", "/edit 2 2 it is", "/edit 9 x", "/edit 0 x", f"/save {saved}"]
+    _pipe(monkeypatch, "\n".join(lines))
+    assert run(["chat", "-v", "-m", str(talker), "--max-tokens", "8"]) == 0
+    messages = json.loads(saved.read_text(encoding="utf-8"))["messages"]
+    first = _answer(talker, "One")
+    edited = _answer(talker, "One", first, "2 it is")
+    assert [one["content"] for one in messages] == ["One", first, "2 it is", edited]
+    notes = capsys.readouterr().err
+    assert "you have said no message 9, and nothing was said" in notes
+    assert "you have said no message 0" in notes
+    # What was computed of the conversation before the edited message was not computed again.
+    counts = [int(found) for found in re.findall(r"(\d+) tokens were saved before", notes)]
+    assert len(counts) == 4
+    assert counts[0] == 0
+    assert 0 < counts[1] <= counts[3] < counts[2]
+    assert "admitted for a session of" in notes
+
+
+def test_states_and_checkpoints_have_bounds(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _answer(talker, "Hello")
+    expected = f"{first}\n{_answer(talker, 'Hello', first, 'And you?')}\n"
+    for size in ("0", "20K", "1MiB"):
+        _pipe(monkeypatch, "Hello\nAnd you?\n")
+        options = ("--max-tokens", "8", "--checkpoint-bytes", size)
+        assert sslm_command.text("chat", "-m", talker, *options) == expected
+    for options, code in (
+        (("--state-bytes", "10K"), 5),
+        (("--memory-bytes", "2M", "--checkpoint-bytes", "2M"), 5),
+        (("--state-bytes", "0"), 2),
+        (("--checkpoint-bytes", "many"), 2),
+    ):
+        _pipe(monkeypatch, "Hello\n")
+        assert sslm_command.text("chat", "-m", talker, *options, code=code) == ""
 
 
 def test_an_edit_that_is_refused_changes_nothing(

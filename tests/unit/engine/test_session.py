@@ -199,7 +199,8 @@ def test_a_run_that_fails_leaves_no_trace(
         expected = say(session, TEXTS[2])
         runs = failing.count
     assert runs > 5
-    for index in range(runs):
+    # The last run is behind the answer, which does not need it.
+    for index in range(runs - (error is MemoryError)):
         with talked(model) as session:
             assert state(session) == before
             failing.left = index

@@ -335,6 +335,45 @@ def test_an_early_commit_keeps_what_was_shown(plan: Plan, owner: Owner) -> None:
         assert request.cached_count == len(FIRST) + 2
 
 
+def test_what_closes_an_answer_is_computed_behind_it(plan: Plan, owner: Owner) -> None:
+    closing = [4, 5]
+    with owner.session.begin(FIRST, answer_tokens=3) as request:
+        tokens = [request.next_token() for _ in range(3)]
+        request.commit("", closing)
+    assert request.computed_count == len(FIRST) + 3 + len(closing)
+    assert (tokens, owner.session.committed.digest) == cold(plan, FIRST)
+    assert owner.session.committed.token_ids == (*FIRST, *tokens)
+    saved = [len(one.token_ids) for one in owner.session.committed.checkpoints.saved]
+    assert saved == [75, 77, 80]
+    second = [*FIRST, *tokens, *closing, 6]
+    with owner.session.begin(second, answer_tokens=2) as request:
+        assert [request.next_token() for _ in range(2)] == cold(plan, second, 2)[0]
+        assert request.cached_count == 80
+
+
+def test_without_what_closes_it_an_answer_is_kept_all_the_same(plan: Plan) -> None:
+    for error in (RunCancelledError(), MemoryError()):
+        owner, ids = prepared(plan)
+        with owner.session.begin(ids, answer_tokens=1) as request:
+            request.next_token()
+            owner.steps.fail_at, owner.steps.error = owner.steps.count, error
+            request.commit("kept", [1])
+        owner.steps.fail_at = None
+        assert owner.session.committed.note == "kept"
+        assert owner.answer([*ids, 1]) == cold(plan, [*ids, 1])
+        owner.close()
+    # A defect is none of these: it takes the answer with it, whole.
+    owner, ids = prepared(plan)
+    before = owner.state()
+    request = owner.session.begin(ids, answer_tokens=1)
+    request.next_token()
+    owner.steps.fail_at, owner.steps.error = owner.steps.count, StopError()
+    with pytest.raises(StopError):
+        request.commit("kept", [1])
+    assert owner.state() == before
+    owner.close()
+
+
 def test_before_a_token_there_is_nothing_to_commit(owner: Owner) -> None:
     before = owner.state()
     request = owner.session.begin(FIRST, answer_tokens=1)

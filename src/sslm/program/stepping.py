@@ -25,12 +25,12 @@ def advance_by_runs(
     row_count_max: int,
 ) -> None:
     """Run a slice of every sequence's next chunk; see :meth:`sslm.program.plan.Plan.advance`."""
-    for data in sequences:
-        data.struct.progress = STAYED
-        if not data.struct.is_in_flight:
-            begin_chunk(program, data)
     stage = partial(_stage, program, budget_units)
     try:
+        for data in sequences:
+            data.struct.progress = STAYED
+            if not data.struct.is_in_flight:
+                begin_chunk(program, data)
         for (first, last), group in groupby(sorted(sequences, key=stage), key=stage):
             for batch in _batches(list(group), row_count_max):
                 hand_over = compute(first, last, [data.span() for data in batch])

@@ -7,7 +7,7 @@ import pytest
 
 from sslm.backends.native import NativePlan
 from sslm.backends.reference.backend import ReferencePlan
-from sslm.errors.native import ParallelForBrokenError
+from sslm.errors.native import ParallelForBrokenError, PlanBusyError
 from sslm.program.parallel_for import SCOPES, ParallelFor
 from tests.backends import hooks
 from tests.backends.wide_program import compile_plan, wide_model
@@ -96,3 +96,29 @@ def test_a_hook_that_lies(plan: NativePlan, scope: str, lie: str) -> None:
         case.step(sequence)
         require_found(ALL)
         case.require_as_alone(sequence, PROMPT)
+
+
+@pytest.mark.seed_call(
+    "sslm_decode_step",
+    refusal="SSLM_INVALID_ARGUMENT",
+    case="one workspace in two calls at once",
+    here="PlanBusyError",
+)
+def test_a_workspace_takes_one_call_at_a_time(plan: NativePlan) -> None:
+    """The second call comes from a task of the first, so that they surely meet."""
+
+    def run(task: hooks.Task, task_count: int) -> None:
+        if not refusals:
+            refusals.append(1)
+            with refused(PlanBusyError, other):
+                case.step(other, ALL)
+        for index in range(task_count):
+            task(index)
+
+    case, refusals = wide_case(), list[int]()
+    with case.filled(PROMPT) as sequence, case.filled(PROMPT[:2]) as other:
+        token_id = other.decode()
+        plan.set_parallel_for(ParallelFor(run, TASKS, "all"))
+        case.require_as_alone(sequence, PROMPT)
+        assert refusals == [1]
+        case.require_as_alone(other, [*PROMPT[:2], token_id], more=1)

@@ -174,6 +174,11 @@ class Recorder:
         return sequence
 
 
+@pytest.mark.seed_call(
+    "sslm_decode_step",
+    case="what stands at the same layer reads its weights once",
+    here="advance(plan, sequences)",
+)
 def test_equal_stages_share_a_run() -> None:
     plan = Recorder()
     sequences = [plan.sequence(2), plan.sequence(70), plan.sequence(3)]

@@ -2,8 +2,13 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType, ModuleType
-from typing import Any
+from typing import Any, Final
+
+import sslm
+
+_PACKAGE: Final = str(Path(sslm.__file__).parent)
 
 
 def interrupted_at_line(
@@ -52,3 +57,8 @@ def is_code_of(*modules: ModuleType) -> Callable[[CodeType], bool]:
     """Return what tells whether code stands in one of the modules."""
     files = {module.__file__ for module in modules}
     return lambda code: code.co_filename in files
+
+
+def is_code_of_package(code: CodeType) -> bool:
+    """Tell whether code stands in the package."""
+    return code.co_filename.startswith(_PACKAGE)

@@ -20,9 +20,8 @@ Conversation = tuple[Message, ...]
 class Encode(Protocol):
     """Returns the ids of messages, and of what introduces an answer if that is asked for."""
 
-    def __call__(
-        self, messages: Sequence[Message], *, add_generation_prompt: bool
-    ) -> list[int]: ...
+    def __call__(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> list[int]:
+        """Return them."""
 
 
 class SessionSource:

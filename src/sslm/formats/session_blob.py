@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sslm import limits
+from sslm.errors.runtime import OptionRangeError
 from sslm.errors.saves import (
     NotASavedSessionError,
     SaveFeatureError,
@@ -69,13 +70,18 @@ def read_saved_session(blob: bytes | bytearray | memoryview) -> SavedSession:
     What its states are is not looked at; they are a view of *blob*.
 
     Raises:
+        OptionRangeError: If they are no bytes.
         NotASavedSessionError: If the bytes begin as something else.
         SaveVersionError, SaveFeatureError, SaveSizeError, SaveIntegrityError: If the header is not
             one that is read here.
         ArtifactError: If a field is out of its bounds; see ``sslm.errors.reading`` and
             ``sslm.errors.canonical_json``.
     """
-    view = memoryview(blob).cast("B")
+    try:
+        view = memoryview(blob).cast("B")
+    except TypeError as error:
+        kind = type(blob).__name__
+        raise OptionRangeError("blob", f"a {kind} that is not bytes", "bytes in a row") from error
     reader = BoundedReader(view)
     magic = bytes(reader.take("magic", size_bytes=min(len(MAGIC), reader.size_bytes)))
     if magic != MAGIC:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -52,18 +52,6 @@ class InterruptAt:
 
     def __exit__(self, *facts: object) -> None:
         sys.settrace(None)
-
-
-def is_interrupted(line: int, call: Callable[[], object]) -> bool:
-    """Call something with an interrupt at a line; tell whether it came so far."""
-    interrupt = InterruptAt(line)
-    try:
-        with interrupt:
-            call()
-    except KeyboardInterrupt:
-        return True
-    assert interrupt.lines_left > 0, "somebody has swallowed an interrupt"
-    return False
 
 
 def held_bytes(model: Model) -> int:

@@ -40,7 +40,8 @@ from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.message import Message
 from tests.converted import talking_artifact
-from tests.unit.engine.test_interrupts import InterruptAt, held_bytes, is_interrupted
+from tests.interrupting import interrupted_at_line, is_code_of_package
+from tests.unit.engine.test_interrupts import held_bytes
 
 TEXTS = ("Hello there", "And who are you?", "Tell me a story")
 MOST = 9
@@ -82,6 +83,10 @@ def talked(model: Model, **options: Any) -> Session:
     for text in TEXTS[:2]:
         say(session, text)
     return session
+
+
+def interrupted(line: int, call: Callable[[], object]) -> bool:
+    return interrupted_at_line(line, call, is_code_of_package)
 
 
 def test_every_answer_is_that_of_a_cold_chat(model: Model) -> None:
@@ -220,7 +225,7 @@ def test_an_interrupt_at_any_line_leaves_all_or_nothing(model: Model) -> None:
     for line in count(1, 61):
         session.reset()
         assert say(session, TEXTS[0], max_tokens=2) == first, line
-        if not is_interrupted(line, lambda: say(session, TEXTS[1], max_tokens=2)):
+        if not interrupted(line, lambda: say(session, TEXTS[1], max_tokens=2)):
             break
         assert session.messages in (before, after), line
         if session.messages == after:
@@ -347,8 +352,7 @@ def test_commit_after_an_interrupt_keeps_the_texts(model: Model) -> None:
         messages = asked(session, TEXTS[2])
         stream = session.stream(TEXTS[2])
         shown = next(stream).text + next(stream).text
-        with InterruptAt(30), pytest.raises(KeyboardInterrupt):
-            next(stream)
+        assert interrupted(30, lambda: next(stream))
         assert session.messages == messages[:-1]
         session.commit()
         session.commit()

@@ -33,9 +33,9 @@ from sslm.runtime.session import TokenSession
 from sslm.runtime.session_request import TokenRequest
 from sslm.runtime.snapshot import Snapshot
 from sslm.runtime.stepper import advance, finished
+from tests.interrupting import interrupted_at_line, is_code_of_package
 from tests.sequences import LONGEST, MODELS, PROMPT, new_sequence, reference_plan, run
 from tests.tiny_models import ALL_UNITS, MODEL_ID, tiny_llama
-from tests.unit.engine.test_interrupts import is_interrupted
 
 FIRST = PROMPT
 """75 tokens; the marks of a request lie at 10 and 70."""
@@ -637,7 +637,11 @@ def test_an_interrupt_at_any_line_leaves_all_or_nothing(plan: Plan) -> None:
     commits = []
     for line in itertools.count(1, 19):
         owner, ids = prepared(plan)
-        if not is_interrupted(line, lambda: try_second(owner, ids)):  # noqa: B023
+        if not interrupted_at_line(
+            line,
+            lambda: try_second(owner, ids),  # noqa: B023
+            is_code_of_package,
+        ):
             break
         assert owner.state()[:5] in (before, after), line
         commits.append(owner.state()[:5] == after)

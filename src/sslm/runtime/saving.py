@@ -41,7 +41,8 @@ def save(source: Sequence | Snapshot, *, kv: bool = True) -> bytes:
 
     Raises:
         ObjectClosedError: If the sequence is closed, or the snapshot released.
-        SequenceInUseError: If another call uses the sequence.
+        SequenceInUseError, SequenceInterruptedError, ForkedProcessError: As other calls of a
+            sequence do.
         MemoryRefusedError: If the system has no memory for it.
     """
     # A hold of its own: nobody else's release gives its pages to another sequence meanwhile.
@@ -96,8 +97,8 @@ def restore_into(sequence: Sequence, blob: bytes | memoryview) -> None:
 
     Raises:
         SequenceNotFreshError: If it has tokens.
-        ObjectClosedError: If it is closed.
-        SequenceInUseError: If another call uses it.
+        ObjectClosedError, SequenceInUseError, SequenceInterruptedError, ForkedProcessError: As
+            other calls of a sequence do.
         ArtifactError, ContextLengthError, OptionRangeError, KvPoolExhaustedError,
             MemoryRefusedError: As :func:`restore` does. In each case the sequence is as fresh as it
             was.

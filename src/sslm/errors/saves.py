@@ -101,6 +101,18 @@ class SaveStatesError(ArtifactError):
     expected: str
 
 
+class SaveRowsError(ArtifactError):
+    """The chunk in progress has more rows than chunks of the sequence may have."""
+
+    status = Status.SAVE_ROWS
+    message = (
+        "the chunk in progress has {found} rows and the sequence's have at most {at_most}; make it "
+        "with chunk_tokens={found}"
+    )
+    found: int
+    at_most: int
+
+
 class SaveLogitsError(ArtifactError):
     """The chunk in progress scores more rows than the sequence has memory for."""
 
@@ -149,10 +161,8 @@ class SaveChunkError(ArtifactError):
     """The chunk in progress stands where no chunk can stand."""
 
     status = Status.SAVE_CHUNK
-    message = "{what} of the chunk in progress is {found}, expected {lowest} to {highest}"
-    what: str
+    message = "the next segment of the chunk in progress is {found}, expected 1 to {highest}"
     found: int
-    lowest: int
     highest: int
 
 

@@ -17,6 +17,7 @@ from sslm.errors.saves import (
     SaveLogitsError,
     SaveModelError,
     SavePartSizeError,
+    SaveRowsError,
     SaveSelectionError,
     SaveStatesError,
     SaveTokenError,
@@ -92,14 +93,14 @@ def _require_chunk(chunk: SavedChunk, program: Program, options: SequenceOptions
     """Check that the chunk stands where a chunk of the sequence can stand."""
     rows, first_row = len(chunk.token_ids), chunk.first_logits_row
     if rows > options.chunk_tokens:
-        raise SaveChunkError("the count of rows", rows, 1, options.chunk_tokens)
+        raise SaveRowsError(rows, options.chunk_tokens)
     if rows - first_row > 1 and not options.has_all_logits:
         raise SaveLogitsError(rows - first_row)
     # At the head's first block at the latest, and only if there are rows for the head.
     has_head = first_row < rows and program.first_head_index < len(program.segments)
     last = program.first_head_index - int(not has_head)
     if not 1 <= chunk.next_segment <= last:
-        raise SaveChunkError("the next segment", chunk.next_segment, 1, last)
+        raise SaveChunkError(chunk.next_segment, last)
 
 
 def _require_selection(memory: SavedMemory, vocab_size: int, *, is_at_rest: bool) -> None:

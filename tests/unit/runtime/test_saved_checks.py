@@ -22,6 +22,7 @@ from sslm.errors.saves import (
     SaveLogitsError,
     SaveModelError,
     SavePartSizeError,
+    SaveRowsError,
     SaveSelectionError,
     SaveStatesError,
     SaveTokenError,
@@ -176,12 +177,12 @@ def test_chunks_that_no_sequence_begins(llama: ReferencePlan) -> None:
     saved = mid_chunk(llama)
     assert (chunk_of(saved).next_segment, chunk_of(saved).first_logits_row) == (2, 2)
     beyond = refusal(llama, with_chunk(saved, next_segment=4))
-    require(beyond, SaveChunkError, what="the next segment", found=4, lowest=1, highest=3)
+    require(beyond, SaveChunkError, found=4, highest=3)
     unscored = refusal(llama, with_chunk(saved, next_segment=3, first_logits_row=3))
-    require(unscored, SaveChunkError, what="the next segment", found=3, lowest=1, highest=2)
+    require(unscored, SaveChunkError, found=3, highest=2)
     more = refusal(llama, with_chunk(saved, first_logits_row=1))
     require(more, SaveLogitsError, found=2)
-    require(refusal(llama, saved, chunk_tokens=2), SaveChunkError, what="the count of rows")
+    require(refusal(llama, saved, chunk_tokens=2), SaveRowsError, found=3, at_most=2)
 
 
 def test_scores_of_many_rows_need_memory_for_them(llama: ReferencePlan) -> None:

@@ -23,7 +23,7 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
     TokenIdTypeError,
 )
-from sslm.errors.saves import SaveChunkError, SaveLogitsError, SaveModelError
+from sslm.errors.saves import SaveLogitsError, SaveModelError, SaveRowsError
 from sslm.program.program import Program
 from sslm.program.states import PAGE_TOKENS
 from tests.simulation.models import LONGEST
@@ -383,7 +383,7 @@ def require_restorable(options: Options, save: Save) -> None:
         raise RefusedError(SaveModelError)
     _require_within(options, save.progress.token_count)
     if chunk is not None and len(chunk.ids) > options.chunk_tokens:
-        raise RefusedError(SaveChunkError)
+        raise RefusedError(SaveRowsError)
     if chunk is not None and chunk.scored_count > 1 and not options.has_all_logits:
         raise RefusedError(SaveLogitsError)
 

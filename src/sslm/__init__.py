@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sslm.engine.spec import ModelSpec
     from sslm.engine.stream import Stream
     from sslm.engine.verification import VerifyReport
+    from sslm.engine.workspace import workspace_size_bytes
     from sslm.errors.base import (
         ArgumentError,
         ArtifactError,
@@ -98,6 +99,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "load",
+    "workspace_size_bytes",
 ]
 
 __version__ = VERSION
@@ -123,6 +125,7 @@ _HOMES = {
     "StreamChunk": "sslm.engine.results",
     "Usage": "sslm.engine.results",
     "VerifyReport": "sslm.engine.verification",
+    "workspace_size_bytes": "sslm.engine.workspace",
 }
 """Where public names live that are no errors; those are all found in :mod:`sslm.errors`."""
 

@@ -18,11 +18,21 @@ class TimedBackend(NativeBackend):
         self.plans: list[NativePlan] = []
 
     def compile(
-        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+        self,
+        program: Program,
+        tensors: Tensors,
+        *,
+        row_count_max: int,
+        context_tokens: int,
+        memory: object = None,
     ) -> NativePlan:
         """Bind a program to its tensors; the plan is kept in :attr:`plans`, too."""
         plan = super().compile(
-            program, tensors, row_count_max=row_count_max, context_tokens=context_tokens
+            program,
+            tensors,
+            row_count_max=row_count_max,
+            context_tokens=context_tokens,
+            memory=memory,
         )
         self.plans.append(plan)
         return plan

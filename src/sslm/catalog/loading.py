@@ -26,6 +26,7 @@ def load(
     parallel_for: ParallelFor | None = None,
     context_tokens: int | None = None,
     memory_bytes: int | None = None,
+    workspace: object = None,
     download: bool = True,
     mmap: bool = True,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -43,6 +44,7 @@ def load(
         parallel_for: What shares the work on threads of the host's own, or None.
         context_tokens: Most tokens of prompt and answer; None for the model's, at most 4,096.
         memory_bytes: Most bytes that weights, scratch and sequences take, or None for no bound.
+        workspace: A buffer of the caller's for the scratch, or None; see :class:`sslm.Model`.
         download: Whether a known model may be fetched; the environment may forbid it too.
         mmap: Whether the file is mapped, and so must not change while the model is open, or copied
             and then verified.
@@ -75,6 +77,7 @@ def load(
             parallel_for=parallel_for,
             context_tokens=context_tokens,
             memory_bytes=memory_bytes,
+            workspace=workspace,
             mmap=mmap,
         )
     except ModelHashMismatchError:

@@ -11,13 +11,18 @@ from sslm import limits
 from sslm.artifact import Artifact
 from sslm.engine.background import Background
 from sslm.engine.log import LOGGER
-from sslm.engine.opening import context_of, open_artifact, require_sha256
+from sslm.engine.opening import (
+    checked_threads,
+    context_of,
+    open_artifact,
+    require_no_spare_workspace,
+    require_sha256,
+)
 from sslm.engine.options import (
     checked_int,
     checked_path,
     require_bool,
     require_callback,
-    require_name,
 )
 from sslm.engine.results import NANOSECONDS_PER_MS, Footprint
 from sslm.engine.runner import Runner, open_backend
@@ -30,9 +35,7 @@ from sslm.errors.runtime import (
     ContextLengthError,
     NotCopyableError,
     ObjectClosedError,
-    OptionRangeError,
 )
-from sslm.errors.showing import briefly
 from sslm.program.parallel_for import ParallelFor
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.chat_template import ChatTemplate
@@ -56,6 +59,10 @@ class Model(SessionRequests, SlicedRequests):
             *threads*, and no part of :attr:`spec`.
         context_tokens: Most tokens of prompt and answer; None for the model's, at most 4,096.
         memory_bytes: Most bytes that weights, scratch and sequences take, or None for no bound.
+        workspace: A buffer of the caller's for the scratch, of
+            :func:`sslm.workspace_size_bytes` bytes or more that begin at a multiple of 64; it is
+            the model's until that is closed, is not counted, and is no part of :attr:`spec`. None
+            takes memory of the model's own.
         mmap: Whether the file is mapped, and so must not change while the model is open, or copied
             and then verified.
 
@@ -65,6 +72,7 @@ class Model(SessionRequests, SlicedRequests):
         TierUnavailableError, BackendUnavailableError: If what was forced cannot run here.
         OptionRangeError: If an option is out of range.
         MemoryBudgetError: If the model does not fit *memory_bytes*.
+        MemoryTooSmallError, MisalignedMemoryError, MemoryInUseError: If *workspace* cannot be used.
     """
 
     def __init__(
@@ -78,14 +86,13 @@ class Model(SessionRequests, SlicedRequests):
         parallel_for: ParallelFor | None = None,
         context_tokens: int | None = None,
         memory_bytes: int | None = None,
+        workspace: object = None,
         mmap: bool = True,
     ) -> None:
         self.path = checked_path("path", path)
-        require_name("backend", backend)
-        require_name("tier", tier)
         require_bool("mmap", mmap)
-        self._threads = checked_int("threads", threads, lowest=1, highest=limits.THREAD_COUNT_MAX)
-        _check_sharing(backend, self._threads, parallel_for)
+        self._threads = checked_threads(backend, tier, threads, parallel_for)
+        require_no_spare_workspace(backend, workspace)
         if memory_bytes is not None:
             most = limits.MEMORY_BYTES_MAX
             memory_bytes = checked_int("memory_bytes", memory_bytes, lowest=1, highest=most)
@@ -105,6 +112,7 @@ class Model(SessionRequests, SlicedRequests):
                 open_backend(backend, tier=tier, threads=self._threads, parallel_for=parallel_for),
                 context_tokens=self._context_tokens,
                 memory_bytes=memory_bytes,
+                workspace=workspace,
             )
         except BaseException:
             self._artifact.close()
@@ -214,7 +222,10 @@ class Model(SessionRequests, SlicedRequests):
         return self._chat_template
 
     def footprint(self, sequences: int = 1) -> Footprint:
-        """Return the bytes that the model and this many full sequences take."""
+        """Return the bytes that the model and this many full sequences take.
+
+        A workspace of the caller's is not among them.
+        """
         self._require_open()
         most = limits.SEQUENCE_COUNT_MAX
         sequences = checked_int("sequences", sequences, lowest=0, highest=most)
@@ -223,7 +234,7 @@ class Model(SessionRequests, SlicedRequests):
         return Footprint(
             weights=self._artifact.file_size_bytes,
             kv=kv * sequences,
-            scratch=self._runner.scratch_size_bytes + buffers * sequences,
+            scratch=self._runner.own_scratch_size_bytes + buffers * sequences,
         )
 
     def verify(self, on_progress: Callable[[int, int], None] | None = None) -> VerifyReport:
@@ -299,15 +310,3 @@ class Model(SessionRequests, SlicedRequests):
     def _require_open(self) -> None:
         if self._is_closed:
             raise ObjectClosedError("model")
-
-
-def _check_sharing(backend: str, threads: int, parallel_for: object) -> None:
-    """Raise OptionRangeError for what cannot share the work, or not beside another."""
-    if parallel_for is not None and not isinstance(parallel_for, ParallelFor):
-        raise OptionRangeError("parallel_for", briefly(parallel_for), "a ParallelFor or None")
-    if backend == "reference" and threads > 1:
-        raise OptionRangeError("threads", str(threads), "1: the reference has no more")
-    if backend == "reference" and parallel_for is not None:
-        raise OptionRangeError("parallel_for", "a hook", "None: the reference shares nothing")
-    if parallel_for is not None and threads > 1:
-        raise OptionRangeError("threads", str(threads), "1 beside parallel_for")

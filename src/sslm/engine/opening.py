@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 from typing import Final
 
+from sslm import limits
 from sslm.artifact import Artifact, read_artifact
-from sslm.engine.options import checked_int
+from sslm.engine.options import checked_int, require_name
 from sslm.errors.engine import ModelHashMismatchError, NotAnArtifactError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
+from sslm.program.parallel_for import ParallelFor
 
 DEFAULT_CONTEXT_TOKENS: Final = 4096
 
@@ -76,3 +78,30 @@ def context_of(artifact: Artifact, context_tokens: int | None) -> int:
     if context_tokens is None:
         return min(limit, DEFAULT_CONTEXT_TOKENS)
     return checked_int("context_tokens", context_tokens, lowest=1, highest=limit)
+
+
+def checked_threads(backend: object, tier: object, threads: int, parallel_for: object) -> int:
+    """Return how many threads compute, once all that says how is checked.
+
+    Raises:
+        OptionRangeError: If one of them is of another type or out of range, or cannot share the
+            work beside another.
+    """
+    require_name("backend", backend)
+    require_name("tier", tier)
+    threads = checked_int("threads", threads, lowest=1, highest=limits.THREAD_COUNT_MAX)
+    if parallel_for is not None and not isinstance(parallel_for, ParallelFor):
+        raise OptionRangeError("parallel_for", briefly(parallel_for), "a ParallelFor or None")
+    if backend == "reference" and threads > 1:
+        raise OptionRangeError("threads", str(threads), "1: the reference has no more")
+    if backend == "reference" and parallel_for is not None:
+        raise OptionRangeError("parallel_for", "a hook", "None: the reference shares nothing")
+    if parallel_for is not None and threads > 1:
+        raise OptionRangeError("threads", str(threads), "1 beside parallel_for")
+    return threads
+
+
+def require_no_spare_workspace(backend: str, workspace: object) -> None:
+    """Raise OptionRangeError if memory is lent to a backend that would not use it."""
+    if backend == "reference" and workspace is not None:
+        raise OptionRangeError("workspace", "a buffer", "None: the reference has no scratch")

@@ -65,8 +65,11 @@ class Runner:
         context_tokens: The longest sequence.
         row_count_max: Rows of one run: 64, or more to advance several sequences together.
         memory_bytes: Most bytes of weights, scratch and sequences, or None for no bound.
+        workspace: Memory of the caller's for the scratch, which is then not counted, or None.
 
     Raises:
+        OptionRangeError, MemoryTooSmallError, MisalignedMemoryError, MemoryInUseError: If
+            *workspace* cannot be used.
         MemoryBudgetError: If the model alone exceeds the bound; nothing was allocated for it.
     """
 
@@ -78,6 +81,7 @@ class Runner:
         context_tokens: int,
         row_count_max: int = CHUNK_ROWS_MAX,
         memory_bytes: int | None = None,
+        workspace: object = None,
     ) -> None:
         self.program = build_program(artifact)
         self.model_id = artifact.model_id
@@ -95,15 +99,18 @@ class Runner:
             row_count_max=row_count_max,
             context_tokens=context_tokens,
         )
+        # What the caller brings is the caller's to count.
+        self.own_scratch_size_bytes = self.scratch_size_bytes if workspace is None else 0
         # Held as long as the runner, as leases end when nobody holds them.
         self._lease = self._admission.admit(
-            "weights and scratch", artifact.file_size_bytes + self.scratch_size_bytes
+            "weights and scratch", artifact.file_size_bytes + self.own_scratch_size_bytes
         )
         self._plan: Plan | None = backend.compile(
             self.program,
             artifact.tensors,
             row_count_max=row_count_max,
             context_tokens=context_tokens,
+            memory=workspace,
         )
 
     def sequence_sizes_bytes(self, options: SequenceOptions) -> tuple[int, int]:

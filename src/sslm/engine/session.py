@@ -128,7 +128,7 @@ class Session:
         sizes = self._memory.sizes
         return SessionFootprint(
             weights=self._weights_size_bytes,
-            scratch=self._runner.scratch_size_bytes,
+            scratch=self._runner.own_scratch_size_bytes,
             states=sizes.states,
             checkpoints=sizes.checkpoints,
         )

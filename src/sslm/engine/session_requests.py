@@ -98,7 +98,7 @@ class SessionRequests(AsyncRequests):
         sizes = self._session_sizes(context_tokens, state_bytes, checkpoint_bytes)
         return SessionFootprint(
             weights=self._weights_size_bytes,
-            scratch=self._runner.scratch_size_bytes,
+            scratch=self._runner.own_scratch_size_bytes,
             states=sizes.states,
             checkpoints=sizes.checkpoints,
         )

@@ -6,8 +6,7 @@ from typing import NoReturn, Self
 from sslm import limits
 from sslm.engine.options import checked_int
 from sslm.engine.runner import Runner
-from sslm.errors.runtime import NotCopyableError, OptionRangeError
-from sslm.errors.showing import briefly
+from sslm.errors.runtime import NotCopyableError
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
 
@@ -25,7 +24,7 @@ class SharedPool:
 
     Raises:
         OptionRangeError: If *tokens* is out of range, or *memory* no such bytes.
-        MemoryTooSmallError, MisalignedMemoryError: If *memory* cannot be used.
+        MemoryTooSmallError, MisalignedMemoryError, MemoryInUseError: If *memory* cannot be used.
         MemoryBudgetError: If own memory does not fit ``memory_bytes`` beside others.
         MemoryRefusedError: If the system has none.
     """
@@ -38,7 +37,7 @@ class SharedPool:
         """Bytes of all pages."""
         # What the caller brings is the caller's to count.
         self._lease = runner.admit("a KV pool", self.size_bytes if memory is None else 0)
-        self.pages = KvPool(layout, page_count, None if memory is None else _view(memory))
+        self.pages = KvPool(layout, page_count, memory)
 
     @property
     def tokens(self) -> int:
@@ -85,10 +84,3 @@ def pool_size_bytes(runner: Runner, tokens: int) -> int:
 
 def _checked_tokens(tokens: object) -> int:
     return checked_int("tokens", tokens, lowest=1, highest=limits.POOL_TOKENS_MAX)
-
-
-def _view(memory: object) -> memoryview:
-    try:
-        return memoryview(memory)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise OptionRangeError("memory", briefly(memory), "a writable buffer") from error

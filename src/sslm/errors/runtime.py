@@ -228,6 +228,18 @@ class MemoryTooSmallError(ArgumentError):
     needed_bytes: int
 
 
+class MemoryInUseError(StateError):
+    """Memory of the caller's was lent to two live objects; it was not touched for the second."""
+
+    status = Status.MEMORY_IN_USE
+    message = (
+        "the memory for {what} is used by {user}, which is open; close that first, or lend other "
+        "memory"
+    )
+    what: str
+    user: str
+
+
 class ForkedProcessError(StateError):
     """A model came into this process by a fork, which copies locks but not who holds them."""
 

@@ -178,7 +178,13 @@ class Backend(Protocol):
         """
 
     def compile(
-        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+        self,
+        program: Program,
+        tensors: Tensors,
+        *,
+        row_count_max: int,
+        context_tokens: int,
+        memory: object = None,
     ) -> Plan:
         """Bind a program to its tensors.
 
@@ -187,8 +193,13 @@ class Backend(Protocol):
             tensors: Every tensor that the program names.
             row_count_max: The largest sum of rows that one run will have.
             context_tokens: Positions stay below; at most the program's max_position_embeddings.
+            memory: What the plan holds for itself lies here: a buffer of the caller's with
+                :meth:`scratch_size_bytes` bytes or more, see
+                :class:`sslm.program.lent_memory.LentMemory`. None takes memory of the plan's own.
 
         Raises:
+            OptionRangeError, MemoryTooSmallError, MisalignedMemoryError, MemoryInUseError: If
+                *memory* cannot be used.
             TensorMissingError: If a tensor is not there.
             TensorShapeError: If one has another shape or encoding than the program says.
         """

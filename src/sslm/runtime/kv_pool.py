@@ -9,8 +9,6 @@ from weakref import WeakSet
 from sslm.errors.runtime import (
     ForkedProcessError,
     KvPoolExhaustedError,
-    MemoryTooSmallError,
-    MisalignedMemoryError,
     NestedCallError,
     NotCopyableError,
     ObjectClosedError,
@@ -18,8 +16,8 @@ from sslm.errors.runtime import (
     PoolInUseError,
 )
 from sslm.errors.showing import int_range
-from sslm.memory import address_of
-from sslm.program.states import PAGE_TOKENS, STATE_ALIGNMENT_BYTES, StateLayout
+from sslm.program.lent_memory import LentMemory
+from sslm.program.states import PAGE_TOKENS, StateLayout
 from sslm.runtime.own_memory import mapped_memory
 from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.turns import Turn, Turns
@@ -55,22 +53,20 @@ class KvPool:
         OptionRangeError: If the count is wrong, or the memory read-only or not in one piece.
         MemoryTooSmallError: If the memory is too small.
         MisalignedMemoryError: If the memory begins elsewhere.
+        MemoryInUseError: If an open pool or plan uses it.
         MemoryRefusedError: If the system has no memory for it.
     """
 
-    def __init__(
-        self, layout: StateLayout, page_count: int, memory: memoryview | None = None
-    ) -> None:
+    def __init__(self, layout: StateLayout, page_count: int, memory: object = None) -> None:
         size_bytes = kv_pool_size_bytes(layout, page_count)
         if page_count < 1:
             raise OptionRangeError("page_count", str(page_count), int_range(1))
         self.layout = layout
         self.page_count = page_count
         # Anonymous pages cost nothing until they are touched. A layout may have no paged state.
+        self._lent = None if memory is None else LentMemory(memory, size_bytes, "a KV pool")
         self.memory = (
-            mapped_memory(size_bytes, "sequence states")
-            if memory is None
-            else _usable_part(memory, size_bytes)
+            self._lent.view if self._lent else mapped_memory(size_bytes, "sequence states")
         )
         self._owner = OwningProcess("KV pool")
         self._turns = Turns()
@@ -129,6 +125,8 @@ class KvPool:
     def _let_go(self) -> None:
         self._is_closed = True
         self.memory = memoryview(b"")
+        if self._lent is not None:
+            self._lent.give_back()
 
     def _draw(self, count: int) -> list[int]:
         """Take pages off the free list, within a turn; whoever draws them notes them at once."""
@@ -290,15 +288,3 @@ class PageHold:
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError("hold of pages", "save the sequence, and restore it there")
-
-
-def _usable_part(memory: memoryview, size_bytes: int) -> memoryview:
-    if memory.readonly or not memory.c_contiguous:
-        found = "read-only" if memory.readonly else "in pieces"
-        raise OptionRangeError("memory", found, "writable bytes in one piece")
-    if memory.nbytes < size_bytes:
-        raise MemoryTooSmallError("a KV pool", memory.nbytes, size_bytes)
-    address = address_of(memory) if size_bytes else 0
-    if address % STATE_ALIGNMENT_BYTES:
-        raise MisalignedMemoryError("a KV pool", address, STATE_ALIGNMENT_BYTES)
-    return memory.cast("B")[:size_bytes]

@@ -55,16 +55,22 @@ class NativeBackend:
         return plan_size_bytes(self._library, lowering)
 
     def compile(
-        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+        self,
+        program: Program,
+        tensors: Tensors,
+        *,
+        row_count_max: int,
+        context_tokens: int,
+        memory: object = None,
     ) -> NativePlan:
         """Bind a program to its tensors; see :meth:`sslm.program.plan.Backend.compile`.
 
         Raises:
-            PlanMemoryError: If there is no memory for the plan.
+            PlanMemoryError: If there is no memory for the plan, and none was lent.
             ThreadStartError: If the system does not start its threads.
         """
         lowering = self._lower(program, tensors, row_count_max, context_tokens)
-        return NativePlan(self._library, program, lowering, self._parallel_for)
+        return NativePlan(self._library, program, lowering, self._parallel_for, memory)
 
     def _lower(
         self, program: Program, tensors: Tensors, row_count_max: int, context_tokens: int

@@ -22,8 +22,10 @@ from sslm.errors.native import (
     ThreadStartError,
 )
 from sslm.errors.program import OpShapeError, SegmentRangeError, TierUnavailableError
+from sslm.errors.runtime import ForkedProcessError
 from sslm.memory import anonymous_memory
 from sslm.native_library import TIERS, NativeLibrary, available_tiers, borrow
+from sslm.program.lent_memory import LentMemory
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import Span
 from sslm.program.program import Program
@@ -43,8 +45,12 @@ class NativePlan:
         program: What the lowering was made from.
         lowering: The program's structs, bound to a tier, to threads and to sizes.
         parallel_for: The hook to begin with, or None.
+        memory: A buffer of the caller's to lie in, as :class:`LentMemory` takes it, or None. It is
+            the caller's again once the plan is closed, and no other thread still calls it.
 
     Raises:
+        OptionRangeError, MemoryTooSmallError, MisalignedMemoryError, MemoryInUseError: If *memory*
+            cannot be used.
         PlanMemoryError: If there is no memory for it.
         PlanMemoryUnusableError: If the library refuses the memory.
         TierUnavailableError: If this machine does not run the lowering's tier.
@@ -58,6 +64,7 @@ class NativePlan:
         program: Program,
         lowering: Lowering,
         parallel_for: ParallelFor | None = None,
+        memory: object = None,
     ) -> None:
         self._library = library
         self._program = program
@@ -66,7 +73,8 @@ class NativePlan:
         self._process = os.getpid()
         self._threads = int(lowering.struct.thread_count)
         self._size_bytes = plan_size_bytes(library, lowering)
-        self._memory: memoryview | None = self._allocate()
+        self._lent = None if memory is None else LentMemory(memory, self._size_bytes, "a plan")
+        self._memory: memoryview | None = self._lent.view if self._lent else self._allocate()
         self._handle = self._open()
         self._hook: Hook | None = None
         self.timings: OpTimings | None = None
@@ -205,6 +213,8 @@ class NativePlan:
         if is_owner and lib.sslm_native_plan_close(handle) != lib.SSLM_OK:
             raise PlanBusyError
         self._handle = self._memory = self._hook = None
+        if self._lent is not None:
+            self._lent.give_back()
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -239,6 +249,9 @@ class NativePlan:
             raise PlanClosedError
         if self._threads > 1 and os.getpid() != self._process:
             raise ForkedPlanError(self._threads - 1, self._process, os.getpid())
+        if self._lent is not None and os.getpid() != self._process:
+            # It may be shared with the process that runs there.
+            raise ForkedProcessError("plan", self._process, os.getpid())
         return self._handle
 
     def _run_error(self, status: int, run: Any) -> SslmError:

@@ -47,16 +47,22 @@ class ReferenceBackend:
         return ReferencePlan.scratch_size_bytes
 
     def compile(
-        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
+        self,
+        program: Program,
+        tensors: Tensors,
+        *,
+        row_count_max: int,
+        context_tokens: int,
+        memory: object = None,
     ) -> "ReferencePlan":
-        """Bind a program to its tensors; nothing is prepared, so the sizes do not matter.
+        """Bind a program to its tensors; nothing is prepared, so sizes and memory do not matter.
 
         Raises:
             BackendUnavailableError: If the program is not of profile ``int/1``.
             TensorMissingError: If a tensor is not there.
             TensorShapeError: If one has another shape or encoding than the program says.
         """
-        del row_count_max, context_tokens
+        del row_count_max, context_tokens, memory
         if program.profile != "int/1":
             raise BackendUnavailableError(f"reference for profile {program.profile}", "int/1")
         return ReferencePlan(program, tensors)

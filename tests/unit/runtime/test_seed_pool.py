@@ -144,3 +144,22 @@ def test_a_pool_lives_as_long_as_a_sequence_a_prefix_or_a_snapshot(case: Case) -
         assert caught.value.facts() == {"held_pages": held_pages}
         holder()
     pool.close()
+
+
+@pytest.mark.seed_call(
+    "sslm_kv_pool_destroy",
+    case="sequences without pages may live on, and get none",
+    here="ObjectClosedError: when they prefill",
+)
+def test_a_destroyed_pool_gives_no_pages(case: Case) -> None:
+    pool = case.pool()
+    sequence = case.sequence(pool)
+    pool.close()
+    before = sequence.stats()
+    for take in (sequence.push, sequence.prefill):
+        with pytest.raises(ObjectClosedError) as caught:
+            take(PROMPT)
+        assert caught.value.facts() == {"kind": "KV pool"}
+        assert sequence.stats() == before
+    sequence.reset()
+    sequence.close()

@@ -2,7 +2,9 @@
 
 import pytest
 
+from sslm.program.ops import SaturationSite
 from sslm.runtime.prefix import Prefix
+from sslm.runtime.saving import restore_into, save
 from tests.seed_cases import Case
 
 PROMPT = [index * 5 % 37 for index in range(70)]
@@ -52,3 +54,28 @@ def test_saturations_are_those_of_a_lone_run(case: Case) -> None:
         assert sequence.stats().saturations == sequence.saturations
         assert len(sequence.saturations) == 6
         case.require_as_alone(sequence, PROMPT)
+
+
+@pytest.mark.seed_call(
+    "sslm_stats", case="clamped values go with a prefix, a save and a reset", here="Sequence.stats"
+)
+def test_saturations_go_where_the_tokens_go(case: Case) -> None:
+    expected = {site.name.lower(): 3 + site for site in SaturationSite}
+    pool = case.pool()
+    sequence = case.filled(PROMPT, pool)
+    # These models clamp nothing: let it be as if they had.
+    counts = sequence.memory.saturations.cast("q")
+    for site in SaturationSite:
+        counts[site] = 3 + site
+    blob = save(sequence)
+    with Prefix(sequence) as prefix, case.sequence(pool) as adopter, case.sequence() as restored:
+        prefix.freeze()
+        prefix.adopt_into(adopter)
+        restore_into(restored, blob)
+        for other in (adopter, restored):
+            assert other.stats().saturations == expected
+            other.decode()
+            case.run(other)
+            assert other.stats().saturations == expected
+            other.reset()
+            assert set(other.stats().saturations.values()) == {0}

@@ -2,8 +2,8 @@
 
     python -m benchmarks.cancellation MODEL.sslm
 
-Measured with one thread: cancelled coroutines, alone and while another thread prefills, and
-deadlines. Exit 1 if the median of one is beyond 50 ms.
+Measured with one thread: cancelled coroutines, alone, while another thread prefills and in a
+session, and deadlines. Exit 1 if the median of one is beyond 50 ms.
 """
 
 import argparse
@@ -12,22 +12,24 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from sslm.engine.model import Model
+from sslm.engine.results import Completion
 from sslm.errors.runtime import DeadlineExceededError
 
 ROUNDS = 30
 LIMIT_MS = 50
 
 
-def cancelled_ms(model: Model, prompt: list[int]) -> list[float]:
+def cancelled_ms(ask: Callable[[], Coroutine[object, object, Completion]]) -> list[float]:
     """Cancel a coroutine at different points of its prefill; time until it goes on."""
 
     async def one(delay_s: float) -> float:
-        task = asyncio.create_task(model.agenerate(prompt, max_tokens=2))
+        task = asyncio.create_task(ask())
         await asyncio.sleep(delay_s)
         started_s = time.perf_counter()
         task.cancel()
@@ -84,9 +86,17 @@ def main() -> int:
     with Model(parser.parse_args().model) as model:
         prompt = [1 + n % 100 for n in range(model.context_tokens - 8)]
         model.generate([1], max_tokens=1)
-        rows = {"cancelled": cancelled_ms(model, prompt)}
+        ask = partial(model.agenerate, prompt, max_tokens=2)
+        rows = {"cancelled": cancelled_ms(ask)}
         with _prefilling(model, prompt):
-            rows["cancelled, beside another request"] = cancelled_ms(model, prompt)
+            rows["cancelled, beside another request"] = cancelled_ms(ask)
+        with model.session() as session:
+            session.say("Hello", max_tokens=4)
+            before = session.messages
+            text = "of " * (model.context_tokens - 200)
+            rows["cancelled, in a session"] = cancelled_ms(partial(session.asay, text))
+            if session.messages != before:
+                raise AssertionError("a cancelled request has left something")
         rows["deadline"] = late_ms(model, prompt)
     print(f"{'milliseconds':<36} {'median':>7} {'worst':>7}")
     for name, found in rows.items():

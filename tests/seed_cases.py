@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sslm.errors.base import SslmError
+from sslm.memory import address_of
 from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.tensors import Tensor
@@ -17,6 +18,9 @@ from sslm.runtime.sequence import Sequence
 from tests import sequences
 
 Answer = tuple[Any, ...]
+
+CANARY = 0xA5
+"""What bytes hold that nobody should write."""
 
 
 @dataclass(frozen=True)
@@ -111,3 +115,17 @@ def refused(
     with pytest.raises(kind) as caught:
         yield caught
     assert [seen(sequence) for sequence in bystanders] == before
+
+
+def marked_memory(size_bytes: int) -> tuple[memoryview, memoryview]:
+    """Return aligned memory, and the larger block of marked bytes in which it lies."""
+    block = memoryview(bytearray([CANARY]) * (size_bytes + 256))
+    start = -address_of(block) % 64 + 64
+    return block[start : start + size_bytes], block
+
+
+def is_marked_around(block: memoryview, memory: memoryview) -> bool:
+    """Tell whether nothing outside of the memory was written."""
+    start = address_of(memory) - address_of(block)
+    outside = bytes(block[:start]) + bytes(block[start + memory.nbytes :])
+    return outside.count(CANARY) == len(outside)

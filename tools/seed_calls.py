@@ -160,12 +160,9 @@ _SCHEMAS: Final = "comes with schemas"
 _ADAPTERS: Final = "comes with adapters"
 _C_ABI: Final = "comes with the C ABI, which alone has buffers of the caller's to fill"
 _TEXT: Final = "comes with the C ABI; in Python it is `sslm.text`"
-_WORKSPACE: Final = "comes with workspaces in memory of the caller's"
 _DAMPED: Final = "comes with damped greedy decoding"
 
 LATER: Final[dict[str, str]] = {
-    "sslm_workspace_create SSLM_BUFFER_TOO_SMALL": _WORKSPACE,
-    "sslm_workspace_create SSLM_MISALIGNED_BUFFER": _WORKSPACE,
     "sslm_prefix_set_schema": _SCHEMAS,
     "sslm_seq_set_schema": _SCHEMAS,
     "sslm_seq_schema_bound": _SCHEMAS,

@@ -10,27 +10,11 @@ from sslm.errors.runtime import (
     OptionRangeError,
     PoolInUseError,
 )
-from sslm.memory import address_of
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
 from sslm.runtime.prefix import Prefix
-from tests.seed_cases import Case, refused
+from tests.seed_cases import CANARY, Case, is_marked_around, marked_memory, refused
 
 PROMPT = [index * 5 % 37 for index in range(70)]
-CANARY = 0xA5
-
-
-def marked_memory(size_bytes: int) -> tuple[memoryview, memoryview]:
-    """Return aligned memory, and the larger block of marked bytes in which it lies."""
-    block = memoryview(bytearray([CANARY]) * (size_bytes + 256))
-    start = -address_of(block) % 64 + 64
-    return block[start : start + size_bytes], block
-
-
-def is_unmarked(block: memoryview, memory: memoryview) -> bool:
-    """Tell whether anything outside of the memory was written."""
-    start = address_of(memory) - address_of(block)
-    outside = bytes(block[:start]) + bytes(block[start + memory.nbytes :])
-    return outside.count(CANARY) != len(outside)
 
 
 @pytest.mark.seed_call("sslm_kv_block_size", here="StateLayout.page_size_bytes")
@@ -49,7 +33,7 @@ def test_a_pool_in_the_callers_memory(case: Case) -> None:
         case.require_as_alone(first, PROMPT)
         case.require_as_alone(second, PROMPT[:3])
     assert pool.free_page_count == 3
-    assert not is_unmarked(block, memory)
+    assert is_marked_around(block, memory)
     if size:
         assert bytes(memory).count(CANARY) < size
 

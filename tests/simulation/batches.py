@@ -10,6 +10,7 @@ from sslm.errors.runtime import (
     MemoryRefusedError,
     ObjectClosedError,
     OptionRangeError,
+    PlanMismatchError,
     SequenceInUseError,
     SequenceReleasedError,
 )
@@ -17,6 +18,7 @@ from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.stepper import Outcome, advance
 from sslm.runtime.unit_costs import UnitCosts
 from tests.simulation.expected import RefusedError
+from tests.simulation.models import model_named
 from tests.simulation.observing import all_of_sequence
 from tests.simulation.operations import SEQUENCE_SLOTS
 from tests.simulation.plans import ROWS_MAX, LaterCancellation, WatchedPlan
@@ -30,8 +32,8 @@ class Event:
     Args:
         run: Index of the run within the call.
         what: ``cancel`` sets the flag, ``close`` closes a sequence, ``use`` makes calls on one,
-            ``memory`` lets the run raise MemoryError, and ``busy`` lets the plan refuse the call,
-            whatever the run.
+            and ``memory`` lets the run raise MemoryError. Whatever the run, ``busy`` lets the plan
+            refuse the call, and with ``foreign`` it is a plan of another program.
         member: Which of the sequences.
     """
 
@@ -103,9 +105,18 @@ class Batch:
         self._on_run = on_run
         self._is_watched = bool(events) or on_run is not None or len(members) > 2
         busy = PlanBusyError() if self._is_busy() else None
-        self._plan = WatchedPlan(simulation.plan, self._before_run, busy)
+        self._is_foreign = any(event.what == "foreign" for event in events)
+        program = model_named("recurrent" if simulation.world.model == "llama" else "llama").program
+        self._plan = WatchedPlan(
+            simulation.plan,
+            self._before_run,
+            refusal=busy,
+            program=program if self._is_foreign else simulation.program,
+        )
         self._closed_at: dict[int, int] = {}
         """Before which run a sequence was closed, by the identity of its model."""
+        self._left_out: set[int] = set()
+        """Sequences that do not run, by the identity of their models."""
         self._wrong: str | None = None
 
     def cancel(self, look_count: int | None) -> None:
@@ -122,6 +133,7 @@ class Batch:
         is_eventful = self._is_watched or units < 1 or rows < ROWS_MAX
         before = [all_of_sequence(one.real) for one in members] if is_eventful else []
         refused, errors = self._refusals(units, rows, chunk_rows)
+        self._left_out = set(errors)
         outcomes, error = simulation.outcome(
             lambda: advance(
                 self._plan if self._is_watched else simulation.plan,  # type: ignore[arg-type]
@@ -177,6 +189,9 @@ class Batch:
         most_rows = 0
         for one in self._members:
             try:
+                one.model.require_open()
+                if self._is_foreign:
+                    raise RefusedError(PlanMismatchError)
                 most_rows = max(most_rows, one.model.next_row_count(chunk_rows))
             except RefusedError as refused:
                 errors[id(one.model)] = refused.with_traceback(None)
@@ -199,13 +214,13 @@ class Batch:
             elif event.what == "close":
                 one.real.close()
                 self._closed_at.setdefault(id(one.model), index)
-            elif event.what == "use":
+            elif event.what == "use" and id(one.model) not in self._left_out:
                 self._require_in_use(one)
             elif event.what == "memory":
                 raise MemoryError
 
     def _require_in_use(self, one: BothSequences) -> None:
-        is_closed = one.model.is_closed or id(one.model) in self._closed_at
+        is_closed = id(one.model) in self._closed_at
         kind = ObjectClosedError if is_closed else SequenceInUseError
         for call in (lambda: one.real.push([1]), one.real.reset, one.real.snapshot, one.real.stats):
             _, error = self._simulation.outcome(call)

@@ -239,7 +239,9 @@ class Generator:
             arguments["events"] = [
                 [
                     chance.choice((0, 0, 1, 2)),
-                    chance.choice(("cancel", "cancel", "close", "use", "memory", "busy")),
+                    chance.choice(
+                        ("cancel", "cancel", "close", "use", "memory", "busy", "foreign")
+                    ),
                     chance.randrange(4),
                 ]
                 for _ in range(chance.choice((1, 1, 2)))

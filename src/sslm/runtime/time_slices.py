@@ -11,6 +11,8 @@ from sslm.runtime.unit_costs import UnitCosts
 
 NANOSECONDS_PER_MS = 1_000_000
 
+_MARGIN_SHARE_BITS = 2
+
 
 class Part(NamedTuple):
     """Units of one kind that follow one another.
@@ -61,7 +63,7 @@ class SliceBudget:
         self._deadline_ns = 0 if max_ms is None else costs.now_ns() + self._max_ns
         self._units_left = limits.SLICE_UNITS_MAX if units is None else units
         self._started_ns = 0 if max_ms is None else costs.work_ns()
-        self._call_count = 0
+        self._call_count = self._unit_count = 0
         self._run_ns_before = costs.run_ns
 
     @property
@@ -83,7 +85,8 @@ class SliceBudget:
         """
         if self.costs is None:
             return min(sum(part.units for part in parts), self._units_left)
-        left_ns = self._deadline_ns - self.costs.now_ns() - self.costs.call_ns
+        margin_ns = min(self.costs.margin_ns, self._max_ns >> _MARGIN_SHARE_BITS)
+        left_ns = self._deadline_ns - self.costs.now_ns() - self.costs.call_ns - margin_ns
         units = 0
         for part in parts:
             most_ns = self.costs.most_ns(part.kind, part.rows)
@@ -101,14 +104,18 @@ class SliceBudget:
     def spend(self, units: int) -> None:
         """Note that so many units were run."""
         self._call_count += 1
+        self._unit_count += units
         self._units_left -= units
 
     def end(self) -> None:
-        """Learn what calls take besides the units that they run."""
+        """Learn what calls take besides the units that they run, and whether time was kept."""
         if self.costs is not None and self._call_count:
             elapsed_ns = self.costs.work_ns() - self._started_ns
             run_ns = self.costs.run_ns - self._run_ns_before
             self.costs.note_calls(self._call_count, elapsed_ns - run_ns)
+            # A single unit had to be run, however long it takes.
+            if self._unit_count > 1:
+                self.costs.note_slice(elapsed_ns - self._max_ns)
 
 
 def _nanoseconds(max_ms: float) -> int:

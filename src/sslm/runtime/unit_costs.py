@@ -15,6 +15,7 @@ _DECAY_BITS: Final = 4
 _RISE_MAX: Final = 2
 _KEPT_NOTES: Final = 64
 _FIRST_CALL_NS: Final = 200_000
+_MARGIN_DECAY_BITS: Final = 12
 
 
 @dataclass(slots=True)
@@ -82,6 +83,7 @@ class UnitCosts:
         work_ns: The clock of work.
         run_ns: Nanoseconds of all runs so far.
         call_ns: What a call takes besides its units, as far as is known.
+        margin_ns: What slices took beyond their time, and so leave unused since then.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class UnitCosts:
         self.work_ns = work_clock or clock
         self.run_ns = 0
         self.call_ns = 0
+        self.margin_ns = 0
         self._layer = _Kind()
         self._head = _Kind()
 
@@ -131,6 +134,17 @@ class UnitCosts:
         cost = _Cost(self.call_ns or min(elapsed_ns // count, _FIRST_CALL_NS), 0)
         cost.note(elapsed_ns // count, 0)
         self.call_ns = cost.ns
+
+    def note_slice(self, over_ns: int) -> None:
+        """Learn by how much a slice took longer than it might, or, below 0, by how much less.
+
+        So that of thousands of slices one is too long, each that is widens the margin by as much,
+        and all others let it shrink by a 4096th.
+        """
+        if over_ns > 0:
+            self.margin_ns += over_ns
+        else:
+            self.margin_ns -= self.margin_ns >> _MARGIN_DECAY_BITS
 
     def most_ns(self, kind: SegmentKind, rows: int) -> int | None:
         """Return what a unit takes at most, as far as is known; None if nothing is."""

@@ -131,3 +131,25 @@ def test_time_beside_the_units_is_left_for_it() -> None:
     budget.end()
     assert costs.call_ns == 400 * US
     assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 5
+
+
+def test_a_margin_is_kept_for_what_was_late() -> None:
+    costs = known(ToyClock())
+    costs.note_slice(200 * US)
+    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 6
+    costs.note_slice(200 * US)
+    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 5
+    costs.note_slice(10 * MS)
+    # At most a quarter of the time: the rest is of use in any case.
+    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 5
+
+
+@pytest.mark.parametrize(("units", "margin_ns"), [(1, 0), (2, MS)])
+def test_a_unit_that_had_to_be_run_is_not_late(units: int, margin_ns: int) -> None:
+    clock = ToyClock()
+    costs = known(clock)
+    budget = SliceBudget(costs, max_ms=1)
+    budget.spend(units)
+    clock.ns += 2 * MS
+    budget.end()
+    assert costs.margin_ns == margin_ns

@@ -64,6 +64,18 @@ def test_a_pause_of_the_thread_counts_at_most_double() -> None:
     assert costs.most_ns(LAYER, 1) == 200
 
 
+def test_who_was_late_keeps_a_margin() -> None:
+    costs = UnitCosts()
+    costs.note_slice(-5000)
+    assert costs.margin_ns == 0
+    costs.note_slice(8192)
+    assert costs.margin_ns == 8192
+    costs.note_slice(0)
+    assert costs.margin_ns == 8190
+    costs.note_slice(10)
+    assert costs.margin_ns == 8200
+
+
 def test_other_sizes_are_bounded_by_those_that_are_known() -> None:
     costs = UnitCosts()
     note(costs, 100, rows=4)

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple, Self
-from zlib import crc32
 
 import numpy as np
 
@@ -35,16 +34,11 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is known after some position.
-
-    The chain of digests, what is chosen, how many values were clamped, and the hash of the residual
-    behind the last layer.
-    """
+    """What is known after some position: chain of digests, choice, values that were clamped."""
 
     digest: bytes
     selected: int
     saturations: tuple[int, ...]
-    residual: int
 
 
 @dataclass(slots=True)
@@ -110,7 +104,6 @@ class Oracle:
             first_link(run.plan.program.arithmetic_version, MODEL_IDS[question.identity]),
             -1,
             (0,) * len(SaturationSite),
-            0,
         )
         at = start
         while at < len(ids):
@@ -170,12 +163,10 @@ class _Run:
         )
         self.plan.run(0, len(program.segments), [span])
         link, total = before.digest, np.array(before.saturations)
-        size = 4 * program.residual.width
         for row, token_id in enumerate(token_ids):
             link = next_link(link, token_id, self.memory.digests[32 * row : 32 * row + 32])
             total = total + _CountingRows.latest[row]
-            residual = crc32(self.memory.residual[size * row : size * (row + 1)])
-            yield Answer(link, int(selected[row]), tuple(total.tolist()), residual)
+            yield Answer(link, int(selected[row]), tuple(total.tolist()))
 
 
 class OracleProcess:

@@ -300,6 +300,7 @@ class Session:
         Raises:
             ObjectClosedError: If the session is closed.
         """
+        self._runner.require_owner()
         # Imported when it is needed: most conversations are not saved.
         from sslm.engine.session_saving import save_session
 

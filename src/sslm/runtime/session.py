@@ -21,6 +21,7 @@ from sslm.program.program import Program
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.checkpoints import CheckpointBudget, Checkpoints
 from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.session_request import Advance, TokenRequest
 from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
 from sslm.runtime.token_ids import checked_token_ids
@@ -88,6 +89,7 @@ class TokenSession(Generic[NoteT]):
         self.advance = advance
         self.context_tokens = context_tokens
         self.committed = Committed(checkpoints=Checkpoints(budget=budget), note=note)
+        self._owner = OwningProcess("session")
         self._turns = Turns()
         self._request: weakref.ref[TokenRequest[NoteT]] | None = None
         self._refusal: str | None = None
@@ -251,6 +253,7 @@ class TokenSession(Generic[NoteT]):
 
     @contextmanager
     def _used(self) -> Iterator[None]:
+        self._owner.require()
         turn = self._turns.turn_at_once()
         if self._is_closed:
             if turn is not None:

@@ -50,7 +50,7 @@ FLOAT_EDGES: Final = (
     Exemption("backends/reference/panels", "weights as float64 for that BLAS"),
     *(
         Exemption(f"bench/{name}", "times and speeds, which decide nothing")
-        for name in ("ceiling", "measuring", "plot")
+        for name in ("ceiling", "frame_times", "measuring", "plot")
     ),
     Exemption("cli/bench", "shows those"),
     Exemption("engine/generation", "milliseconds of a run, which decide nothing"),

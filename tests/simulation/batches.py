@@ -10,6 +10,7 @@ from sslm.errors.runtime import (
     MemoryRefusedError,
     ObjectClosedError,
     OptionRangeError,
+    PlanMismatchError,
     SequenceInUseError,
     SequenceReleasedError,
 )
@@ -17,6 +18,7 @@ from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.stepper import Outcome, advance
 from sslm.runtime.unit_costs import UnitCosts
 from tests.simulation.expected import RefusedError
+from tests.simulation.models import model_named
 from tests.simulation.observing import all_of_sequence
 from tests.simulation.operations import SEQUENCE_SLOTS
 from tests.simulation.plans import ROWS_MAX, LaterCancellation, WatchedPlan
@@ -30,8 +32,8 @@ class Event:
     Args:
         run: Index of the run within the call.
         what: ``cancel`` sets the flag, ``close`` closes a sequence, ``use`` makes calls on one,
-            ``memory`` lets the run raise MemoryError, and ``busy`` lets the plan refuse the call,
-            whatever the run.
+            and ``memory`` lets the run raise MemoryError. Whatever the run, ``busy`` lets the plan
+            refuse the call, and with ``foreign`` it is a plan of another program.
         member: Which of the sequences.
     """
 
@@ -49,6 +51,7 @@ def advance_both(
     chunk_rows: int | None = None,
     cancel_at: int | None = None,
     events: list[list[Any]] | None = None,
+    is_watched: bool = False,
 ) -> bool:
     """Advance sequences, and compare; return whether there were any.
 
@@ -60,11 +63,13 @@ def advance_both(
         chunk_rows: What a chunk may have that begins here, or None.
         cancel_at: How often the flag is looked at before it is set, or None; 0 is before the run.
         events: Arguments of :class:`Event`.
+        is_watched: As :class:`Batch` has it.
     """
     members = [found for slot in slots if (found := member(simulation, slot)) is not None]
     if not members:
         return False
-    with Batch(simulation, members, [Event(*event) for event in events or ()]) as batch:
+    happening = [Event(*event) for event in events or ()]
+    with Batch(simulation, members, happening, is_watched=is_watched) as batch:
         batch.cancel(cancel_at)
         batch.advance(units, rows, chunk_rows)
     return True
@@ -83,6 +88,7 @@ class Batch:
         simulation: The world.
         members: The sequences.
         events: What happens while they run.
+        is_watched: Whether runs are formed in Python, and compared, though nothing happens.
         costs: What learns how long it takes, or None.
         on_run: Called with first and last segment before each run, or None.
     """
@@ -92,6 +98,8 @@ class Batch:
         simulation: Simulation,
         members: list[BothSequences],
         events: list[Event],
+        *,
+        is_watched: bool = False,
         costs: UnitCosts | None = None,
         on_run: Callable[[int, int], None] | None = None,
     ) -> None:
@@ -101,17 +109,26 @@ class Batch:
         self.cancellation = Cancellation()
         self._costs = costs
         self._on_run = on_run
-        self._is_watched = bool(events) or on_run is not None or len(members) > 2
+        self._is_watched = is_watched or bool(events) or on_run is not None
         busy = PlanBusyError() if self._is_busy() else None
-        self._plan = WatchedPlan(simulation.plan, self._before_run, busy)
+        self._is_foreign = any(event.what == "foreign" for event in events)
+        program = model_named("recurrent" if simulation.world.model == "llama" else "llama").program
+        self._plan = WatchedPlan(
+            simulation.plan,
+            self._before_run,
+            refusal=busy,
+            program=program if self._is_foreign else simulation.program,
+        )
         self._closed_at: dict[int, int] = {}
         """Before which run a sequence was closed, by the identity of its model."""
+        self._left_out: set[int] = set()
+        """Sequences that do not run, by the identity of their models."""
         self._wrong: str | None = None
 
     def cancel(self, look_count: int | None) -> None:
         """Set the flag at some look at it, counted from 0; None lets it be."""
         if look_count is not None:
-            self._is_watched = True
+            self._is_watched |= look_count > 0
             self.cancellation = LaterCancellation(look_count) if look_count else Cancellation()
             if not look_count:
                 self.cancellation.set()
@@ -119,9 +136,10 @@ class Batch:
     def advance(self, units: int, rows: int, chunk_rows: int | None = None) -> list[Outcome]:
         """Make the call, compare, and return what the call returned."""
         simulation, members = self._simulation, self._members
-        is_eventful = self._is_watched or units < 1 or rows < ROWS_MAX
+        is_eventful = self._is_watched or self.cancellation.is_set or units < 1 or rows < ROWS_MAX
         before = [all_of_sequence(one.real) for one in members] if is_eventful else []
         refused, errors = self._refusals(units, rows, chunk_rows)
+        self._left_out = set(errors)
         outcomes, error = simulation.outcome(
             lambda: advance(
                 self._plan if self._is_watched else simulation.plan,  # type: ignore[arg-type]
@@ -177,6 +195,9 @@ class Batch:
         most_rows = 0
         for one in self._members:
             try:
+                one.model.require_open()
+                if self._is_foreign:
+                    raise RefusedError(PlanMismatchError)
                 most_rows = max(most_rows, one.model.next_row_count(chunk_rows))
             except RefusedError as refused:
                 errors[id(one.model)] = refused.with_traceback(None)
@@ -199,13 +220,13 @@ class Batch:
             elif event.what == "close":
                 one.real.close()
                 self._closed_at.setdefault(id(one.model), index)
-            elif event.what == "use":
+            elif event.what == "use" and id(one.model) not in self._left_out:
                 self._require_in_use(one)
             elif event.what == "memory":
                 raise MemoryError
 
     def _require_in_use(self, one: BothSequences) -> None:
-        is_closed = one.model.is_closed or id(one.model) in self._closed_at
+        is_closed = id(one.model) in self._closed_at
         kind = ObjectClosedError if is_closed else SequenceInUseError
         for call in (lambda: one.real.push([1]), one.real.reset, one.real.snapshot, one.real.stats):
             _, error = self._simulation.outcome(call)
@@ -254,7 +275,7 @@ class Batch:
             refused = errors.get(id(one.model))
             if refused is not None:
                 self._simulation.require_error(outcome.error, refused.error_class, refused.facts)
-            elif self._is_watched and id(one.real.memory) not in ran_in:
+            elif self._has_stopped(one, ran_in):
                 self._simulation.require_error(outcome.error, self._stopped_by(), {})
                 one.model.put_back()
             else:
@@ -264,11 +285,17 @@ class Batch:
             if id(one.model) in self._closed_at:
                 one.model.close()
 
+    def _has_stopped(self, one: BothSequences, ran_in: dict[int, int]) -> bool:
+        """Tell whether a sequence stays where it is, because of what happened before its run."""
+        is_late = self._is_watched and id(one.real.memory) not in ran_in
+        return is_late or (not self._is_watched and self.cancellation.is_set)
+
     def _stopped_by(self) -> type[SslmError]:
         """Return the error of sequences that did not run."""
         if self._is_busy():
             return PlanBusyError
-        is_memory = isinstance(self._plan.runs[-1].error, MemoryError)
+        runs = self._plan.runs
+        is_memory = bool(runs) and isinstance(runs[-1].error, MemoryError)
         return MemoryRefusedError if is_memory else RunCancelledError
 
     def _compare_one(self, one: BothSequences, outcome: Outcome, index: int, last: int) -> None:

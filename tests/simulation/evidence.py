@@ -1,9 +1,11 @@
 """What a schedule has seen of answers, to be compared with the oracle's."""
 
 from dataclasses import dataclass
+from zlib import crc32
 
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
+from sslm.runtime.snapshot import Snapshot
 from tests.simulation import expected
 from tests.simulation.oracle import Answer, Question
 
@@ -17,6 +19,7 @@ class Seen:
     digest: bytes | None = None
     selected: int | None = None
     saturations: TokenIds | None = None
+    residual: int | None = None
 
 
 class Evidence:
@@ -50,6 +53,12 @@ class Evidence:
         first = len(ids) - span.row_count + span.first_logits_row
         for row, stop in enumerate(range(first + 1, len(ids) + 1)):
             self._add(model.options.identity, ids[:stop], Seen(selected=chosen[row]))
+
+    def note_snapshot(self, real: Snapshot, model: expected.Snapshot) -> None:
+        """Note what only a snapshot shows."""
+        if real.last_residual:
+            residual = crc32(real.last_residual)
+            self._add(model.identity, model.progress.ids, Seen(residual=residual))
 
     def _add(self, identity: int, ids: TokenIds, seen: Seen) -> None:
         if not ids:

@@ -1,6 +1,7 @@
 """Schedules out of a seed. What is likely next depends on what the simulator's model says."""
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 from sslm.program.states import PAGE_TOKENS
@@ -18,7 +19,7 @@ from tests.simulation.operations import (
 from tests.simulation.plans import ROWS_MAX, backends
 from tests.simulation.simulation import Simulation
 
-OPERATIONS_MIN, OPERATIONS_MAX = 12, 60
+OPERATIONS_MIN, OPERATIONS_MAX = 15, 75
 
 _FAILING = {"create", "snapshot", "adopt", "adopt_prefix", "reset", "push", "prefill", "decode"} | {
     "save",
@@ -37,8 +38,8 @@ _WEIGHTS = {
     "decode": 12,
     "advance": 24,
     "schedule": 3,
-    "reset": 2,
-    "close": 1.5,
+    "reset": 1.5,
+    "close": 1.2,
     "snapshot": 5,
     "drop_snapshot": 1,
     "release_snapshot": 1.5,
@@ -67,6 +68,10 @@ def world_of(chance: random.Random) -> World:
     return World(model, backend, threads, (chance.randint(3, 14), chance.randint(1, 4)))
 
 
+Call = tuple[str, dict[str, Any]]
+"""A kind of operation, and its arguments."""
+
+
 class Generator:
     """Chooses one operation after the other.
 
@@ -79,13 +84,21 @@ class Generator:
         self._chance = chance
         self._simulation = simulation
         self._text = chance.randrange(TEXT_COUNT)
+        self._scene: Iterator[Call] = iter(())
         self.count = chance.randint(OPERATIONS_MIN, OPERATIONS_MAX)
         """How many operations the schedule is to have."""
 
     def next(self) -> Operation:
-        """Choose an operation."""
-        kind = self._kind()
-        arguments = getattr(self, f"_{kind}")()
+        """Choose an operation: the next one of a scene, mostly, or any other."""
+        chance, call = self._chance, None
+        if chance.random() < 0.75:
+            call = next(self._scene, None)
+            if call is None and chance.random() < 0.3:
+                self._scene = chance.choice((self._speak, self._fork, self._carry, self._share))()
+        if call is None:
+            kind = self._kind()
+            call = kind, getattr(self, f"_{kind}")()
+        kind, arguments = call
         fails_at = None
         if kind in _FAILING and self._chance.random() < 0.03:
             fails_at = self._chance.randint(1, 12)
@@ -114,6 +127,96 @@ class Generator:
             for kind, weight in _WEIGHTS.items()
         }
         return self._chance.choices(list(weights), list(weights.values()))[0]
+
+    # Scenes: calls that mean something together.
+
+    def _speak(self) -> Iterator[Call]:
+        """Somebody new takes in more than a page of a text, and answers."""
+        seq = self._empty(self._simulation.sequences)
+        yield "create", self._create() | {"seq": seq, "pool": 0}
+        count = self._chance.choice((40, 63, 64, 65, 70, 100, 128, 129))
+        yield "push", {"seq": seq, "text": self._text, "start": 0, "count": count}
+        yield from self._compute(seq)
+        yield "decode", {"seq": seq}
+        yield from self._compute(seq)
+
+    def _fork(self) -> Iterator[Call]:
+        """Somebody new goes on from where somebody stands, and both go on."""
+        seq, snapshot = self._seq(prefer="paged"), self._chance.randrange(SNAPSHOT_SLOTS)
+        yield from self._go_halfway(seq)
+        yield "snapshot", {"seq": seq, "snapshot": snapshot}
+        other = self._empty(self._simulation.sequences)
+        yield "create", self._create() | {"seq": other, "pool": 0}
+        yield "adopt", {"seq": other, "snapshot": snapshot}
+        for slot in self._chance.sample((seq, other), 2):
+            yield "push", {"seq": slot, **self._tokens(self._model_at(slot))}
+            yield "decode", {"seq": slot}
+        yield from self._compute(seq, other)
+        yield from self._let_go(seq, other, snapshot)
+
+    def _let_go(self, seq: int, other: int, snapshot: int) -> Iterator[Call]:
+        """Let some of those go who share pages, in some order; somebody new takes what is free."""
+        chance = self._chance
+        kind = chance.choice(("reset", "close", "close"))
+        slots = [slot for slot in (seq, other) if chance.random() < 0.5]
+        ends: list[Call] = [(kind, {"seq": slot}) for slot in slots]
+        if chance.random() < 0.7:
+            ends.append(("release_snapshot", {"snapshot": snapshot}))
+        yield from chance.sample(ends, len(ends))
+        yield from self._speak()
+        yield from self._compute(seq, other)
+
+    def _carry(self) -> Iterator[Call]:
+        """Somebody goes on from what somebody saved, and both go on."""
+        seq, slot = self._seq(prefer="paged"), self._chance.randrange(SAVE_SLOTS)
+        yield from self._go_halfway(seq)
+        yield "save", {"seq": seq, "save_slot": slot, "kv": self._chance.random() < 0.7}
+        other = self._empty(self._simulation.sequences)
+        yield "restore", {"save_slot": slot, **self._create(), "seq": other}
+        yield from self._compute(seq, other)
+
+    def _go_halfway(self, seq: int) -> Iterator[Call]:
+        """Perhaps stop in the middle of a chunk."""
+        if self._chance.random() < 0.7:
+            yield "push", {"seq": seq, **self._tokens(self._model_at(seq))}
+            units = self._chance.choice((1, 1, 2, 3))
+            yield "advance", {"slots": [seq], "units": units, "rows": ROWS_MAX}
+
+    def _share(self) -> Iterator[Call]:
+        """A beginning is computed once, frozen and adopted; perhaps on top of another one."""
+        seq, prefix = self._empty(self._simulation.sequences), self._chance.randrange(PREFIX_SLOTS)
+        yield "create", self._create() | {"seq": seq, "pool": 0}
+        if any(self._simulation.prefixes) and self._chance.random() < 0.6:
+            below = self._filled(self._simulation.prefixes)
+            yield "adopt_prefix", {"seq": seq, "prefix": below}
+        yield "begin_prefix", {"seq": seq, "prefix": prefix}
+        yield "prefill_prefix", {"prefix": prefix, **self._tokens(self._prefix_at(prefix))}
+        yield from self._compute(SEQUENCE_SLOTS + prefix)
+        yield "freeze", {"prefix": prefix}
+        other = self._empty(self._simulation.sequences)
+        yield "create", self._create() | {"seq": other, "pool": 0}
+        yield "adopt_prefix", {"seq": other, "prefix": prefix}
+
+    def _compute(self, *slots: int) -> Iterator[Call]:
+        """Advance until little is left."""
+        for _ in range(self._chance.choice((1, 2, 3, 5))):
+            found = map(self._member_at, slots)
+            if not any(model is not None and _is(model, "pending") for model in found):
+                return
+            units = self._chance.choice((1, 3, 50, 50, 50))
+            yield "advance", {"slots": [*slots], "units": units, "rows": ROWS_MAX}
+
+    def _member_at(self, slot: int) -> expected.Sequence | None:
+        is_prefix = slot >= SEQUENCE_SLOTS
+        return self._prefix_at(slot - SEQUENCE_SLOTS) if is_prefix else self._model_at(slot)
+
+    def _prefix_at(self, slot: int) -> expected.Sequence | None:
+        one = self._simulation.open_prefix_sequence(slot)
+        return one.model if one else None
+
+    def _model_at(self, slot: int) -> expected.Sequence | None:
+        one = self._simulation.sequences[slot]
+        return one.model if one else None
 
     # Slots: mostly such as make the call succeed.
 
@@ -144,7 +247,7 @@ class Generator:
         context = chance.choice((LONGEST, LONGEST, 150, 129, 128, 70))
         if chance.random() < 0.01:
             context = LONGEST + 1
-        reserved = chance.choices((0, context, chance.randint(0, context)), weights=(7, 2, 1))[0]
+        reserved = chance.choices((0, context, chance.randint(0, context)), weights=(6, 2, 2))[0]
         return {
             "pool": int(chance.random() < 0.1),
             "context_tokens": context,
@@ -175,7 +278,9 @@ class Generator:
             (1, 2, 5, 20, 64, 80, to_boundary, to_boundary + 1, max(0, to_boundary - 1))
         )
         room = model.options.context_tokens - start if model else 0
-        if count > room >= 0 and chance.random() < 0.7:
+        if chance.random() < 0.06:
+            count = max(0, room + chance.randint(-1, 3))
+        elif count > room >= 0 and chance.random() < 0.7:
             count = chance.randint(0, room)
         text = self._text if chance.random() < 0.8 else chance.randrange(TEXT_COUNT)
         tokens: dict[str, Any] = {"text": text, "start": start, "count": count}
@@ -222,7 +327,7 @@ class Generator:
             slots = slots[:1]
         if slots and chance.random() < 0.01:
             slots.append(slots[0])
-        units = chance.choice((1, 1, 2, 3, 50, 50, 50))
+        units = chance.choice((1, 1, 2, 3, 3, 50, 50, 50))
         if chance.random() < 0.01:
             units = 0
         arguments: dict[str, Any] = {
@@ -230,6 +335,8 @@ class Generator:
             "units": units,
             "rows": chance.choice((ROWS_MAX, ROWS_MAX, 64, 64, 5 if chance.random() < 0.1 else 99)),
         }
+        if chance.random() < 0.3:
+            arguments["is_watched"] = True
         if chance.random() < 0.1:
             arguments["chunk_rows"] = chance.choice((1, 3, 63))
         if chance.random() < 0.06:
@@ -239,7 +346,9 @@ class Generator:
             arguments["events"] = [
                 [
                     chance.choice((0, 0, 1, 2)),
-                    chance.choice(("cancel", "cancel", "close", "use", "memory", "busy")),
+                    chance.choice(
+                        ("cancel", "cancel", "close", "use", "memory", "busy", "foreign")
+                    ),
                     chance.randrange(4),
                 ]
                 for _ in range(chance.choice((1, 1, 2)))
@@ -249,7 +358,10 @@ class Generator:
     # Snapshots and saves.
 
     def _snapshot(self) -> dict[str, Any]:
-        return {"seq": self._seq(), "snapshot": self._chance.randrange(SNAPSHOT_SLOTS)}
+        return {
+            "seq": self._seq(prefer="computed"),
+            "snapshot": self._chance.randrange(SNAPSHOT_SLOTS),
+        }
 
     def _drop_snapshot(self) -> dict[str, Any]:
         return {"snapshot": self._filled(self._simulation.snapshots)}
@@ -264,7 +376,7 @@ class Generator:
 
     def _save(self) -> dict[str, Any]:
         return {
-            "seq": self._seq(),
+            "seq": self._seq(prefer="computed"),
             "save_slot": self._chance.randrange(SAVE_SLOTS),
             "kv": self._chance.random() < 0.7,
         }
@@ -326,6 +438,8 @@ def _is(model: expected.Sequence, what: str) -> bool:
         "open": True,
         "idle": not progress.pending_count,
         "fresh": not progress.token_count,
+        "computed": bool(progress.ids),
+        "paged": len(progress.ids) >= PAGE_TOKENS,
         "pending": bool(progress.pending_count),
         "chosen": progress.selected is not None,
     }[what]

@@ -74,7 +74,7 @@ def _keep_fixed_states(original: Callable[[SequenceState], None]) -> Any:
     return reset
 
 
-def _lose_odd_rows(original: Callable[..., bytes]) -> Any:
+def _spoil_last_byte(original: Callable[..., bytes]) -> Any:
     def pack_rows(layout: Any, pool: Any, pages: Any, first: int, stops: Any) -> bytes:
         packed = bytearray(original(layout, pool, pages, first, stops))
         if packed and max(stops) % 2 and max(stops) - first > 1:
@@ -93,7 +93,7 @@ INJECTIONS: dict[str, list[Patch]] = {
     "given-back-twice": [(PageHold, "release", _give_back_twice)],
     "counters-not-restored": [(sequence, "adopt", _keep_saturations)],
     "states-survive-reset": [(sequence_state.SequenceState, "reset", _keep_fixed_states)],
-    "last-exponent": [(freezing, "pack_rows", _lose_odd_rows)],
+    "last-exponent": [(freezing, "pack_rows", _spoil_last_byte)],
 }
 """Patches by name.
 

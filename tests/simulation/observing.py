@@ -32,8 +32,14 @@ def _fields(snapshot: Snapshot) -> dict[str, Any]:
     return {one.name: getattr(snapshot, one.name) for one in fields(snapshot) if one.name != "hold"}
 
 
-def difference(sequence: Sequence, model: expected.Sequence) -> str | None:
-    """Tell in what a sequence differs from what the simulator's model says of it."""
+def difference(sequence: Sequence, model: expected.Sequence, *, has_stats: bool) -> str | None:
+    """Tell in what a sequence differs from what the simulator's model says of it.
+
+    Args:
+        sequence: The runtime's.
+        model: The simulator's.
+        has_stats: Whether to ask for statistics too.
+    """
     progress, chunk = model.progress, sequence.chunk
     found: dict[str, object] = {
         "is_closed": sequence.is_closed,
@@ -51,10 +57,11 @@ def difference(sequence: Sequence, model: expected.Sequence) -> str | None:
         "selected": progress.selected,
         "chunk": progress.chunk and (progress.chunk.ids, progress.chunk.next_segment),
     }
-    if not model.is_closed:
+    if has_stats and not model.is_closed:
         stats, known = sequence.stats(), model.stats()
         found |= {name: getattr(stats, name) for name in known}
         wanted |= known
+    if not model.is_closed:
         end = len(progress.ids) + progress.pending_count
         found["tokens"] = tuple(sequence.state.data.token_ids[len(progress.ids) : end])
         wanted["tokens"] = (progress.chunk.ids if progress.chunk else ()) + progress.pending

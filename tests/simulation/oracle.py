@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple, Self
+from zlib import crc32
 
 import numpy as np
 
@@ -34,11 +35,16 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is known after some position: chain of digests, choice, values that were clamped."""
+    """What is known after some position.
+
+    The chain of digests, what is chosen, how many values were clamped, and the hash of the residual
+    behind the last layer.
+    """
 
     digest: bytes
     selected: int
     saturations: tuple[int, ...]
+    residual: int
 
 
 @dataclass(slots=True)
@@ -104,6 +110,7 @@ class Oracle:
             first_link(run.plan.program.arithmetic_version, MODEL_IDS[question.identity]),
             -1,
             (0,) * len(SaturationSite),
+            0,
         )
         at = start
         while at < len(ids):
@@ -163,10 +170,12 @@ class _Run:
         )
         self.plan.run(0, len(program.segments), [span])
         link, total = before.digest, np.array(before.saturations)
+        size = 4 * program.residual.width
         for row, token_id in enumerate(token_ids):
             link = next_link(link, token_id, self.memory.digests[32 * row : 32 * row + 32])
             total = total + _CountingRows.latest[row]
-            yield Answer(link, int(selected[row]), tuple(total.tolist()))
+            residual = crc32(self.memory.residual[size * row : size * (row + 1)])
+            yield Answer(link, int(selected[row]), tuple(total.tolist()), residual)
 
 
 class OracleProcess:

@@ -9,6 +9,7 @@ from sslm.backends.native.backend import NativeBackend
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.native_library import available_tiers
 from sslm.program.plan import Plan, Span
+from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.cancellation import Cancellation
@@ -54,13 +55,19 @@ class WatchedPlan:
         plan: What runs.
         before: Called with the index of each run.
         refusal: What to raise instead of running, or None.
+        program: Which one to claim to be compiled from.
     """
 
     def __init__(
-        self, plan: Plan, before: Callable[[int], None], refusal: Exception | None = None
+        self,
+        plan: Plan,
+        before: Callable[[int], None],
+        *,
+        refusal: Exception | None,
+        program: Program,
     ) -> None:
         self.plan = plan
-        self.program = plan.program
+        self.program = program
         self.before = before
         self.refusal = refusal
         self.runs: list[Run] = []

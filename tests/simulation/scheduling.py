@@ -110,7 +110,8 @@ class _Runner:
         del cancellation
         self.unit_count += budget_units
         members = [self._members[sequence] for sequence in sequences]
-        with Batch(self._simulation, members, [], costs, self._let_time_pass) as batch:
+        time = {"costs": costs, "on_run": self._let_time_pass}
+        with Batch(self._simulation, members, [], **time) as batch:
             return batch.advance(budget_units, self.row_count_max, chunk_rows)
 
     def _let_time_pass(self, first: int, last: int) -> None:

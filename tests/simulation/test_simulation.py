@@ -13,7 +13,7 @@ from tests.simulation.running import Tally, judge, play_schedule, play_seed
 from tests.simulation.shrinking import shrunk
 
 SCHEDULES = 200
-FOUND_WITHIN = 100
+FOUND_WITHIN = 50
 
 
 @pytest.fixture(scope="module")

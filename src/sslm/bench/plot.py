@@ -72,7 +72,11 @@ def draw(measurements: Sequence[Measurement], title: str, file: BinaryIO, *, end
     axes.set_ylabel("products per second, in billions")
     axes.set_title(f"{title}, threads: {threads}")
     axes.legend(loc="upper left", fontsize=8)
-    # No date: the same numbers give the same file.
+    save_figure(figure, file, ending=ending)
+
+
+def save_figure(figure: Any, file: BinaryIO, *, ending: str) -> None:
+    """Write a figure; the same numbers give the same file."""
     date = {"Date": None} if ending == "svg" else {}
     figure.savefig(file, format=ending, metadata=date)
 

@@ -66,6 +66,7 @@ class Runner:
         row_count_max: Rows of one run: 64, or more to advance several sequences together.
         memory_bytes: Most bytes of weights, scratch and sequences, or None for no bound.
         workspace: Memory of the caller's for the scratch, which is then not counted, or None.
+        work_clock: What slices measure their work by; see :class:`UnitCosts`.
 
     Raises:
         OptionRangeError, MemoryTooSmallError, MisalignedMemoryError, MemoryInUseError: If
@@ -82,13 +83,14 @@ class Runner:
         row_count_max: int = CHUNK_ROWS_MAX,
         memory_bytes: int | None = None,
         workspace: object = None,
+        work_clock: Callable[[], int] | None = None,
     ) -> None:
         self.program = build_program(artifact)
         self.model_id = artifact.model_id
         self.context_tokens = context_tokens
         self.backend_name, self.tier = backend.name, backend.tier
         self.row_count_max = row_count_max
-        self.costs = UnitCosts()
+        self.costs = UnitCosts(work_clock=work_clock)
         """What units took so far, of slices whose time was bounded."""
         self._owner = OwningProcess("model")
         self._turns = Turns()

@@ -17,12 +17,11 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.showing import int_range
 from sslm.program.program import Program, SegmentKind
-from sslm.program.sequence_data import SequenceData
 from sslm.program.stepping import head_blocks_between
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.stepper import Outcome, as_value
-from sslm.runtime.time_slices import SliceBudget
+from sslm.runtime.time_slices import Part, SliceBudget
 from sslm.runtime.turns import Turns
 from sslm.runtime.unit_costs import UnitCosts
 
@@ -50,46 +49,60 @@ class SliceRunner(Protocol):
         """Run a slice of every sequence; see :func:`sslm.runtime.stepper.advance`."""
 
 
-@dataclass(slots=True, eq=False)
 class _Entry:
-    """A sequence that is scheduled.
+    """A sequence that is scheduled, and where it stood when it was looked at last.
 
     Args:
         sequence: Which one.
         weight: Its share.
         get_ready: Queues what comes next if nothing is pending; tells whether anything is.
+
+    Attributes:
         credit: Units that it may still run in this round.
+        stage: The segment that it runs next.
+        in_flight: Rows of its chunk, 0 if none is in progress.
+        pending: Tokens behind those.
+        scored: Rows of its chunk that get logits.
     """
 
-    sequence: Sequence
-    weight: int
-    get_ready: Callable[[], bool]
-    credit: int = 0
+    __slots__ = (
+        "credit", "get_ready", "in_flight", "pending", "scored", "sequence", "stage", "weight"
+    )  # fmt: skip
 
-    @property
-    def stage(self) -> int:
-        """The segment that it runs next."""
-        return self.sequence.state.stage
+    def __init__(self, sequence: Sequence, weight: int, get_ready: Callable[[], bool]) -> None:
+        self.sequence = sequence
+        self.weight = weight
+        self.get_ready = get_ready
+        self.credit = 0
+        self.look()
+
+    def look(self) -> bool:
+        """Note where the sequence stands; tell whether it has something to compute."""
+        struct = self.sequence.state.data.struct
+        self.pending = struct.pending_count
+        self.stage = self.in_flight = self.scored = 0
+        if struct.is_in_flight:
+            span = struct.span
+            self.stage, self.in_flight = struct.next_segment, span.row_count
+            self.scored = self.in_flight - span.first_logits_row
+        return bool(self.in_flight or self.pending)
 
     @property
     def is_wide(self) -> bool:
         """Whether how many rows its next run has is still open."""
-        return not self._data.in_flight_count and self.sequence.pending_count > 1
+        return not self.in_flight and self.pending > 1
 
     def rows(self, chunk_rows: int) -> int:
         """Return how many rows its next run has if a chunk that begins has at most so many."""
         most = min(self.sequence.options.chunk_tokens, chunk_rows)
-        return self._data.in_flight_count or min(self.sequence.pending_count, most)
+        return self.in_flight or min(self.pending, most)
 
-    @property
-    def scored(self) -> int:
-        """How many rows of the chunk in progress get logits."""
-        span = self._data.struct.span
-        return int(span.row_count - span.first_logits_row)
-
-    @property
-    def _data(self) -> SequenceData:
-        return self.sequence.state.data
+    def scored_rows(self, chunk_rows: int) -> int:
+        """Return how many rows of that run get logits, if it goes on to the head."""
+        if self.in_flight:
+            return self.scored
+        rows = self.rows(chunk_rows)
+        return rows if self.sequence.options.has_all_logits else int(rows == self.pending)
 
 
 @dataclass(slots=True)
@@ -215,6 +228,7 @@ class Scheduler:
                     for entry in chosen.members:
                         if entry.sequence not in failed:
                             entry.credit -= chosen.units
+            budget.end()
             outcomes = [Outcome(one, error=failed[one]) for one in self.sequences if one in failed]
             self._entries = [entry for entry in self._entries if not entry.sequence.is_closed]
             return outcomes
@@ -228,7 +242,7 @@ class Scheduler:
             try:
                 if entry.sequence.is_closed:
                     raise ObjectClosedError("sequence")
-                if entry.sequence.pending_count or entry.get_ready():
+                if entry.look() or (entry.get_ready() and entry.look()):
                     waiting.append(entry)
                 elif entry.sequence.is_closed:
                     # By whoever was asked, as there will be nothing more to compute.
@@ -260,12 +274,8 @@ class Scheduler:
         """Return what runs next, or None if nothing fits any more."""
         runnable = sorted(self._with_credit(waiting), key=_stage)
         for stage, group in groupby(runnable, key=_stage):
-            members, chunk_rows = self._members(list(group), budget)
-            is_layer = max(stage, 1) < self._program.first_head_index
-            rows = sum(entry.rows(chunk_rows) if is_layer else entry.scored for entry in members)
-            units = self._units_ahead(stage, rows, runnable)
-            kind = SegmentKind.LAYER if is_layer else SegmentKind.HEAD
-            units = budget.fitting(kind, rows, units)
+            members, chunk_rows = self._members(stage, list(group), budget)
+            units = budget.fitting(self._parts(stage, members, chunk_rows, runnable))
             if units:
                 return _Slice(members, units, chunk_rows)
         return None
@@ -284,10 +294,13 @@ class Scheduler:
                 entry.credit = 0
         return waiting
 
-    def _members(self, group: list[_Entry], budget: SliceBudget) -> tuple[list[_Entry], int]:
+    def _members(
+        self, stage: int, group: list[_Entry], budget: SliceBudget
+    ) -> tuple[list[_Entry], int]:
         """Return which of the entries at one segment run together, and most rows of a new chunk."""
         most = self._runner.row_count_max
-        fitting = budget.chunk_rows(most)
+        # Within the head few rows of a chunk are computed at all.
+        fitting = budget.chunk_rows(most) if stage < self._program.first_head_index else most
         narrow = _together([entry for entry in group if not entry.is_wide], most, fitting)
         rows = sum(entry.rows(most) for entry in narrow)
         if rows > fitting // 2:
@@ -298,16 +311,24 @@ class Scheduler:
         wide = [entry for entry in group if entry.is_wide]
         return _together([*narrow, *wide], chunk_rows, fitting), chunk_rows
 
-    def _units_ahead(self, stage: int, rows: int, runnable: list[_Entry]) -> int:
-        """Return how many units there are of one kind, up to where others can come along."""
+    def _parts(
+        self, stage: int, members: list[_Entry], chunk_rows: int, runnable: list[_Entry]
+    ) -> list[Part]:
+        """Return what the members can run together, up to where others can come along."""
         start = max(stage, 1)
         first_head = self._program.first_head_index
-        end = first_head if start < first_head else self._segment_stop
+        rows = sum(entry.rows(chunk_rows) for entry in members)
+        scored = [entry.scored_rows(chunk_rows) for entry in members]
+        end = self._segment_stop if min(scored) else first_head
         for entry in runnable:
             is_ahead = start < entry.stage < end
-            if is_ahead and rows + entry.rows(1) <= self._runner.row_count_max:
-                return entry.stage - start
-        return max(1, end - start)
+            if is_ahead and rows + entry.in_flight <= self._runner.row_count_max:
+                end = entry.stage
+        layers = max(0, min(end, first_head) - start)
+        blocks = max(0, end - max(start, first_head))
+        parts = [Part(SegmentKind.LAYER, rows, layers), Part(SegmentKind.HEAD, sum(scored), blocks)]
+        # A chunk of a program without layers, none of whose rows are scored, is one unit too.
+        return [part for part in parts if part.units] or [Part(SegmentKind.LAYER, rows, 1)]
 
 
 def _stage(entry: _Entry) -> int:

@@ -169,7 +169,7 @@ def _run(
         # A plan that refuses the whole call does not get to say so itself.
         data.struct.progress = STAYED
     stages = [member.state.stage for member in members] if costs else []
-    started_ns = costs.now_ns() if costs else 0
+    started_ns = costs.work_ns() if costs else 0
     try:
         plan.advance(
             sequences,
@@ -184,7 +184,7 @@ def _run(
         size_bytes = 4 * plan.program.residual.width * rows
         value = MemoryRefusedError("the rows of a slice", size_bytes)
     if costs and value is None:
-        _note(costs, plan.program, members, stages, costs.now_ns() - started_ns)
+        _note(costs, plan.program, members, stages, costs.work_ns() - started_ns)
     for member in members:
         outcome, progress = member.outcome, member.state.data.struct.progress
         if progress == STAYED:

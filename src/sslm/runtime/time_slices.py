@@ -1,5 +1,8 @@
 """How much one call may do: units of work, time, or both."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from sslm import limits
 from sslm.errors.runtime import BudgetMissingError, OptionRangeError
 from sslm.errors.showing import briefly, int_range
@@ -7,6 +10,22 @@ from sslm.program.program import SegmentKind
 from sslm.runtime.unit_costs import UnitCosts
 
 NANOSECONDS_PER_MS = 1_000_000
+
+_MARGIN_SHARE_BITS = 2
+
+
+class Part(NamedTuple):
+    """Units of one kind that follow one another.
+
+    Args:
+        kind: Layer or head.
+        rows: That each of them has; of the head, those that get logits.
+        units: How many there are.
+    """
+
+    kind: SegmentKind
+    rows: int
+    units: int
 
 
 class SliceBudget:
@@ -43,7 +62,9 @@ class SliceBudget:
         self._max_ns = 0 if max_ms is None else _nanoseconds(max_ms)
         self._deadline_ns = 0 if max_ms is None else costs.now_ns() + self._max_ns
         self._units_left = limits.SLICE_UNITS_MAX if units is None else units
-        self._has_begun = False
+        self._started_ns = 0 if max_ms is None else costs.work_ns()
+        self._call_count = self._unit_count = 0
+        self._run_ns_before = costs.run_ns
 
     @property
     def is_spent(self) -> bool:
@@ -56,24 +77,45 @@ class SliceBudget:
             return row_count_max
         return self.costs.rows_within(self._max_ns, row_count_max)
 
-    def fitting(self, kind: SegmentKind, rows: int, units: int) -> int:
-        """Return how many of *units* units fit; at least 1 if the call has not run any."""
-        units = min(units, self._units_left)
+    def fitting(self, parts: Sequence[Part]) -> int:
+        """Return how many units of *parts*, in their order, fit; at least 1 of a call's first ones.
+
+        Args:
+            parts: At least one, with at least one unit.
+        """
         if self.costs is None:
-            return units
-        most_ns = self.costs.most_ns(kind, rows)
-        # One by one while nothing is known of their kind, and then as many as fit.
-        left_ns = self._left_ns(self.costs)
-        fitting = int(left_ns > 0) if most_ns is None else left_ns // max(1, most_ns)
-        return max(0 if self._has_begun else 1, min(units, fitting))
+            return min(sum(part.units for part in parts), self._units_left)
+        margin_ns = min(self.costs.margin_ns, self._max_ns >> _MARGIN_SHARE_BITS)
+        left_ns = self._deadline_ns - self.costs.now_ns() - self.costs.call_ns - margin_ns
+        units = 0
+        for part in parts:
+            most_ns = self.costs.most_ns(part.kind, part.rows)
+            if most_ns is None:
+                # One by one while nothing is known of their kind, and nothing else beside it.
+                units += int(units == 0 and left_ns > 0)
+                break
+            fitting = min(part.units, max(0, left_ns) // max(1, most_ns))
+            units += fitting
+            left_ns -= fitting * most_ns
+            if fitting < part.units:
+                break
+        return min(max(units, int(not self._call_count)), self._units_left)
 
     def spend(self, units: int) -> None:
         """Note that so many units were run."""
-        self._has_begun = True
+        self._call_count += 1
+        self._unit_count += units
         self._units_left -= units
 
-    def _left_ns(self, costs: UnitCosts) -> int:
-        return max(0, self._deadline_ns - costs.now_ns())
+    def end(self) -> None:
+        """Learn what calls take besides the units that they run, and whether time was kept."""
+        if self.costs is not None and self._call_count:
+            elapsed_ns = self.costs.work_ns() - self._started_ns
+            run_ns = self.costs.run_ns - self._run_ns_before
+            self.costs.note_calls(self._call_count, elapsed_ns - run_ns)
+            # A single unit had to be run, however long it takes.
+            if self._unit_count > 1:
+                self.costs.note_slice(elapsed_ns - self._max_ns)
 
 
 def _nanoseconds(max_ms: float) -> int:

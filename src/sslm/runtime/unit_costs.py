@@ -14,6 +14,8 @@ ROW_COUNTS: Final = (1, 2, 4, 8, 16, 32, 48, 64)
 _DECAY_BITS: Final = 4
 _RISE_MAX: Final = 2
 _KEPT_NOTES: Final = 64
+_FIRST_CALL_NS: Final = 200_000
+_MARGIN_DECAY_BITS: Final = 12
 
 
 @dataclass(slots=True)
@@ -72,18 +74,35 @@ class UnitCosts:
     Times decide only how far a slice goes, never what it computes.
 
     Args:
-        clock: Returns nanoseconds; only their differences matter.
+        clock: Returns nanoseconds, by which time is told.
+        work_clock: Returns those by which work is measured: of the thread, if it does all of the
+            work, as one that is kept waiting for the processor has not more of it. None is *clock*.
+
+    Attributes:
+        now_ns: The clock.
+        work_ns: The clock of work.
+        run_ns: Nanoseconds of all runs so far.
+        call_ns: What a call takes besides its units, as far as is known.
+        margin_ns: What slices took beyond their time, and so leave unused since then.
     """
 
-    def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], int] = time.perf_counter_ns,
+        work_clock: Callable[[], int] | None = None,
+    ) -> None:
         self.now_ns = clock
+        self.work_ns = work_clock or clock
+        self.run_ns = 0
+        self.call_ns = 0
+        self.margin_ns = 0
         self._layer = _Kind()
         self._head = _Kind()
 
     def note_run(
         self, program: Program, first: int, last: int, *, rows: int, scored: int, elapsed_ns: int
     ) -> None:
-        """Learn from a run of segments first … last - 1; one of layers and head tells nothing.
+        """Learn from a run of segments first … last - 1.
 
         Args:
             program: What ran.
@@ -93,12 +112,39 @@ class UnitCosts:
             scored: Those of them that got logits.
             elapsed_ns: What the run took.
         """
+        self.run_ns += elapsed_ns
         layers = layers_between(program, first, last)
         blocks = head_blocks_between(program, first, last)
-        if layers and not blocks:
+        if layers and blocks:
+            layer_ns, block_ns = self._layer.most(rows), self._head.most(scored)
+            if layer_ns is None or block_ns is None:
+                return
+            # Who took how much of it is not known: each as much as was expected of it.
+            expected_ns = max(1, layers * layer_ns + blocks * block_ns)
+            self._layer.note(rows, layer_ns * elapsed_ns // expected_ns)
+            self._head.note(scored, block_ns * elapsed_ns // expected_ns)
+        elif layers:
             self._layer.note(rows, elapsed_ns // layers)
-        elif blocks and not layers:
+        elif blocks:
             self._head.note(scored, elapsed_ns // blocks)
+
+    def note_calls(self, count: int, elapsed_ns: int) -> None:
+        """Learn what *count* calls took besides their runs, all together."""
+        # The first ones do what later ones find done, and are no measure.
+        cost = _Cost(self.call_ns or min(elapsed_ns // count, _FIRST_CALL_NS), 0)
+        cost.note(elapsed_ns // count, 0)
+        self.call_ns = cost.ns
+
+    def note_slice(self, over_ns: int) -> None:
+        """Learn by how much a slice took longer than it might, or, below 0, by how much less.
+
+        So that of thousands of slices one is too long, each that is widens the margin by as much,
+        and all others let it shrink by a 4096th.
+        """
+        if over_ns > 0:
+            self.margin_ns += over_ns
+        else:
+            self.margin_ns -= self.margin_ns >> _MARGIN_DECAY_BITS
 
     def most_ns(self, kind: SegmentKind, rows: int) -> int | None:
         """Return what a unit takes at most, as far as is known; None if nothing is."""

@@ -112,7 +112,7 @@ def test_who_comes_later_catches_up() -> None:
     bench.speak([2], max_tokens=9)
     bench.finish(units=1000)
     # The first one ends its token; from the next one on they go together.
-    assert [len(rows) for _, _, rows in bench.plan.runs] == [1, 1, 1] + [2] * 18
+    assert [len(rows) for _, _, rows in bench.plan.runs] == [1, 1] + [2] * 9
 
 
 def test_who_is_behind_catches_up() -> None:
@@ -126,16 +126,16 @@ def test_who_is_behind_catches_up() -> None:
         (0, 3, [1, 63]),
         (0, 3, [37]),
         (3, 6, [37, 1]),
-        *[(0, 3, [1, 1]), (3, 6, [1, 1])] * 2,
+        *[(0, 6, [1, 1])] * 2,
     ]
 
 
 def test_runs_are_as_long_as_they_can_be() -> None:
-    """One foreign call for all layers, and one for the head; not one for each unit."""
+    """One foreign call for a token, and not one for each unit."""
     bench = Bench()
     bench.speak([1], max_tokens=3)
     bench.finish(units=1000)
-    assert bench.plan.runs == [(0, 3, [1]), (3, 6, [1])] * 3
+    assert bench.plan.runs == [(0, 6, [1])] * 3
 
 
 def test_a_prefill_leaves_room_for_others() -> None:

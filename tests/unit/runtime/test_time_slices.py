@@ -7,7 +7,7 @@ import pytest
 from sslm import limits
 from sslm.errors.runtime import BudgetMissingError, OptionRangeError
 from sslm.program.program import SegmentKind
-from sslm.runtime.time_slices import SliceBudget
+from sslm.runtime.time_slices import Part, SliceBudget
 from sslm.runtime.unit_costs import UnitCosts
 from tests.timed_plans import MS, US, ToyClock
 from tests.toy_programs import moving_average_model
@@ -49,9 +49,9 @@ def test_units_alone_read_no_clock() -> None:
     budget = SliceBudget(UnitCosts(clock), units=5)
     assert budget.costs is None
     assert budget.chunk_rows(64) == 64
-    assert budget.fitting(LAYER, 64, 3) == 3
+    assert budget.fitting([Part(LAYER, 64, 3)]) == 3
     budget.spend(3)
-    assert budget.fitting(LAYER, 64, 3) == 2
+    assert budget.fitting([Part(LAYER, 64, 3)]) == 2
     budget.spend(2)
     assert budget.is_spent
 
@@ -59,15 +59,15 @@ def test_units_alone_read_no_clock() -> None:
 def test_as_many_as_fit_the_time() -> None:
     clock = ToyClock()
     budget = SliceBudget(known(clock), max_ms=2)
-    assert budget.fitting(LAYER, 1, 30) == 6
+    assert budget.fitting([Part(LAYER, 1, 30)]) == 6
     clock.ns += 2 * MS - 301 * US
-    assert budget.fitting(LAYER, 1, 30) == 1
+    assert budget.fitting([Part(LAYER, 1, 30)]) == 1
     budget.spend(1)
-    assert budget.fitting(LAYER, 1, 30) == 1
+    assert budget.fitting([Part(LAYER, 1, 30)]) == 1
     clock.ns += 2 * US
-    assert budget.fitting(LAYER, 1, 30) == 0
+    assert budget.fitting([Part(LAYER, 1, 30)]) == 0
     clock.ns += MS
-    assert budget.fitting(LAYER, 1, 30) == 0
+    assert budget.fitting([Part(LAYER, 1, 30)]) == 0
 
 
 @pytest.mark.parametrize("max_ms", [0, 0.01])
@@ -75,26 +75,26 @@ def test_the_first_unit_is_always_run(max_ms: float) -> None:
     clock = ToyClock()
     budget = SliceBudget(known(clock), max_ms=max_ms)
     clock.ns += MS
-    assert budget.fitting(LAYER, 1, 30) == 1
+    assert budget.fitting([Part(LAYER, 1, 30)]) == 1
     budget.spend(1)
-    assert budget.fitting(LAYER, 1, 30) == 0
+    assert budget.fitting([Part(LAYER, 1, 30)]) == 0
 
 
 def test_one_by_one_while_nothing_is_known() -> None:
     clock = ToyClock()
     budget = SliceBudget(known(clock), max_ms=100)
-    assert budget.fitting(HEAD, 1, 30) == 1
+    assert budget.fitting([Part(HEAD, 1, 30)]) == 1
     budget.spend(1)
     clock.ns += 100 * MS - 1
-    assert budget.fitting(HEAD, 1, 30) == 1
+    assert budget.fitting([Part(HEAD, 1, 30)]) == 1
     clock.ns += 1
-    assert budget.fitting(HEAD, 1, 30) == 0
+    assert budget.fitting([Part(HEAD, 1, 30)]) == 0
 
 
 def test_both_bounds_hold() -> None:
     costs = known(ToyClock())
-    assert SliceBudget(costs, units=2, max_ms=2).fitting(LAYER, 1, 30) == 2
-    assert SliceBudget(costs, units=20, max_ms=2).fitting(LAYER, 1, 30) == 6
+    assert SliceBudget(costs, units=2, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 2
+    assert SliceBudget(costs, units=20, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 6
 
 
 def test_rows_of_a_chunk_fit_the_whole_time() -> None:
@@ -102,3 +102,54 @@ def test_rows_of_a_chunk_fit_the_whole_time() -> None:
     assert SliceBudget(costs, max_ms=0.2).chunk_rows(64) == 1
     assert SliceBudget(costs, max_ms=2.5).chunk_rows(64) == 8
     assert SliceBudget(costs, units=1).chunk_rows(64) == 64
+
+
+def test_one_part_after_the_other() -> None:
+    clock = ToyClock()
+    costs = known(clock)
+    parts = [Part(LAYER, 1, 4), Part(HEAD, 1, 5)]
+    # Nothing is known of the head: it is not run beside something else.
+    assert SliceBudget(costs, max_ms=9).fitting(parts) == 4
+    costs.note_run(PROGRAM, 3, 4, rows=1, scored=1, elapsed_ns=500 * US)
+    assert [SliceBudget(costs, max_ms=ms).fitting(parts) for ms in (1.1, 1.6, 1.7, 2.3, 9)] == [
+        3,
+        4,
+        5,
+        6,
+        9,
+    ]
+    assert SliceBudget(costs, units=5).fitting(parts) == 5
+
+
+def test_time_beside_the_units_is_left_for_it() -> None:
+    clock = ToyClock()
+    costs = known(clock)
+    budget = SliceBudget(costs, max_ms=2)
+    costs.note_run(PROGRAM, 1, 2, rows=1, scored=0, elapsed_ns=300 * US)
+    clock.ns += 700 * US
+    budget.spend(1)
+    budget.end()
+    assert costs.call_ns == 400 * US
+    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 5
+
+
+def test_a_margin_is_kept_for_what_was_late() -> None:
+    costs = known(ToyClock())
+    costs.note_slice(200 * US)
+    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 6
+    costs.note_slice(200 * US)
+    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 5
+    costs.note_slice(10 * MS)
+    # At most a quarter of the time: the rest is of use in any case.
+    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 5
+
+
+@pytest.mark.parametrize(("units", "margin_ns"), [(1, 0), (2, MS)])
+def test_a_unit_that_had_to_be_run_is_not_late(units: int, margin_ns: int) -> None:
+    clock = ToyClock()
+    costs = known(clock)
+    budget = SliceBudget(costs, max_ms=1)
+    budget.spend(units)
+    clock.ns += 2 * MS
+    budget.end()
+    assert costs.margin_ns == margin_ns

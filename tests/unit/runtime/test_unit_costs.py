@@ -28,8 +28,24 @@ def test_the_kinds_are_apart() -> None:
     costs.note_run(PROGRAM, 0, 3, rows=5, scored=1, elapsed_ns=200)
     costs.note_run(PROGRAM, 3, 6, rows=5, scored=1, elapsed_ns=90)
     assert (costs.most_ns(LAYER, 5), costs.most_ns(HEAD, 1)) == (100, 45)
-    costs.note_run(PROGRAM, 2, 5, rows=5, scored=1, elapsed_ns=10**9)
-    assert (costs.most_ns(LAYER, 5), costs.most_ns(HEAD, 1)) == (100, 45)
+    costs.note_run(PROGRAM, 2, 5, rows=5, scored=1, elapsed_ns=290)
+    assert (costs.most_ns(LAYER, 5), costs.most_ns(HEAD, 1)) == (152, 68)
+    assert costs.run_ns == 200 + 90 + 290
+
+
+def test_a_run_of_both_kinds_tells_nothing_while_one_is_unknown() -> None:
+    costs = UnitCosts()
+    costs.note_run(PROGRAM, 0, 3, rows=5, scored=1, elapsed_ns=200)
+    costs.note_run(PROGRAM, 0, 6, rows=5, scored=1, elapsed_ns=10**9)
+    assert (costs.most_ns(LAYER, 5), costs.most_ns(HEAD, 1)) == (100, None)
+
+
+def test_calls_cost_something_too() -> None:
+    costs = UnitCosts()
+    assert costs.call_ns == 0
+    for count, elapsed_ns, known in ((2, 3200, 1600), (1, 3000, 3000), (1, 1400, 2900)):
+        costs.note_calls(count, elapsed_ns)
+        assert costs.call_ns == known
 
 
 def test_up_at_once_down_slowly() -> None:
@@ -46,6 +62,18 @@ def test_a_pause_of_the_thread_counts_at_most_double() -> None:
     note(costs, 100)
     note(costs, 10**9)
     assert costs.most_ns(LAYER, 1) == 200
+
+
+def test_who_was_late_keeps_a_margin() -> None:
+    costs = UnitCosts()
+    costs.note_slice(-5000)
+    assert costs.margin_ns == 0
+    costs.note_slice(8192)
+    assert costs.margin_ns == 8192
+    costs.note_slice(0)
+    assert costs.margin_ns == 8190
+    costs.note_slice(10)
+    assert costs.margin_ns == 8200
 
 
 def test_other_sizes_are_bounded_by_those_that_are_known() -> None:

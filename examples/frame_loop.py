@@ -1,0 +1,236 @@
+"""A 60 Hz loop in which four characters speak, each with a little of every frame.
+
+A game has a few milliseconds of a frame for its characters, and must get them back. Here four of
+them share what they all know (one prefix, computed once), the memory is fixed in advance, and a
+scheduler advances them within the budget, frame by frame. What they say is what the model says
+without any slices: ``--check`` compares.
+
+Example: python examples/frame_loop.py -m smollm2-135m --frames 3600 --budget-ms 4 --check
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sslm
+from sslm.bench.frame_times import FrameTimes, draw_frames, frame_table
+from sslm.bench.plot import ENDINGS, require_plot_library
+
+SCENE = (
+    "The storm has cut the harbour town off from the world. Four people sit at one table of the inn"
+    " and wait for the morning: Ada, who keeps the lighthouse; Bram, a smuggler; Cora, the doctor;"
+    " and Dirk, who owns the inn. They do not trust each other, but they talk.\n"
+)
+NAMES = ("Ada", "Bram", "Cora", "Dirk")
+TOPICS = (
+    "about the storm",
+    "about the ship that is missing",
+    "about the light at sea",
+    "about the key",
+    "about the stranger upstairs",
+    "about the price of fish",
+)
+MAX_TOKENS = 40
+LINE_TOKENS = 96
+"""Most tokens of a line with what it begins with."""
+FRAMES_PER_SECOND = 60
+
+
+@dataclass
+class Character:
+    """Somebody who speaks, one line after the other."""
+
+    name: str
+    sequence: sslm.LiveSequence
+    topics: deque[str]
+    lines: list[tuple[list[int], sslm.Completion]] = field(default_factory=list)
+
+    def finish_line(self) -> str:
+        """Keep the line that is complete, begin the next one, and return the first."""
+        answer = self.sequence.result()
+        self.lines.append((self.sequence.prompt_token_ids, answer))
+        self.topics.rotate(-1)
+        self.sequence.reset(line_of(self.name, self.topics[0]), max_tokens=MAX_TOKENS, stop=STOPS)
+        return f"{self.name}: {' '.join(answer.text.split())}"
+
+
+STOPS = ('"', "\n")
+
+
+def line_of(name: str, topic: str) -> str:
+    """Return what a character's line begins with."""
+    return f'{name} says {topic}: "'
+
+
+class Scene:
+    """Four characters on one prefix, and what advances them.
+
+    Args:
+        model: What they speak with.
+        count: How many characters there are.
+    """
+
+    def __init__(self, model: sslm.Model, count: int = len(NAMES)) -> None:
+        scene_tokens = len(model.tokenizer.encode(SCENE))
+        # All memory for what they remember, from here to the end: what they share, and of each a
+        # line, with the page on which it begins.
+        self.pool = model.kv_pool(tokens=scene_tokens + count * (LINE_TOKENS + 64))
+        self.scheduler = model.scheduler()
+        self.prefix = model.prefix(SCENE, pool=self.pool)
+        self.scheduler.add(self.prefix)
+        self.characters: list[Character] = []
+        self._model = model
+        self._count = count
+        self._context_tokens = scene_tokens + LINE_TOKENS
+
+    def frame(self, budget_ms: float) -> None:
+        """Compute for so many milliseconds. This is all that costs a frame time."""
+        for failure in self.scheduler.run(max_ms=budget_ms):
+            raise failure.error
+
+    def news(self) -> Iterator[str]:
+        """Yield the lines that are complete, and let their characters go on."""
+        if self.prefix.done and not self.characters:
+            self._enter()
+        for character in self.characters:
+            if character.sequence.done:
+                yield character.finish_line()
+
+    def _enter(self) -> None:
+        """Let the characters begin, now that they know where they are."""
+        for index, name in enumerate(NAMES[: self._count]):
+            topics = deque(TOPICS)
+            topics.rotate(-index)
+            sequence = self._model.sequence(
+                line_of(name, topics[0]),
+                max_tokens=MAX_TOKENS,
+                stop=STOPS,
+                prefix=self.prefix,
+                context_tokens=self._context_tokens,
+            )
+            self.characters.append(Character(name, sequence, topics))
+            self.scheduler.add(sequence)
+
+    def close(self) -> None:
+        """Give everything back."""
+        for character in self.characters:
+            character.sequence.close()
+        self.prefix.close()
+        self.pool.close()
+
+
+def run_frames(
+    scene: Scene, *, frames: int, budget_ms: float, is_paced: bool, show: bool
+) -> list[FrameTimes]:
+    """Run the loop; return thread CPU time and wall time of each frame's share."""
+    cpu_ns: list[int] = []
+    wall_ns: list[int] = []
+    next_frame = time.perf_counter()
+    for _ in range(frames):
+        wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+        scene.frame(budget_ms)
+        cpu_ns.append(time.thread_time_ns() - cpu)
+        wall_ns.append(time.perf_counter_ns() - wall)
+        for line in scene.news():
+            if show:
+                print(line, flush=True)
+        # The rest of the frame is the game's.
+        next_frame += 1 / FRAMES_PER_SECOND
+        if is_paced:
+            time.sleep(max(0, next_frame - time.perf_counter()))
+    return [
+        FrameTimes(name="thread CPU time", durations_ns=cpu_ns, budget_ms=budget_ms),
+        FrameTimes(name="wall time", durations_ns=wall_ns, budget_ms=budget_ms),
+    ]
+
+
+def differing_lines(model: sslm.Model, scene: Scene) -> int:
+    """Return how many lines the model would say differently in one piece."""
+    return sum(
+        model.generate(prompt, max_tokens=MAX_TOKENS, stop=STOPS) != answer
+        for character in scene.characters
+        for prompt, answer in character.lines
+    )
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options of the command line."""
+    about, _, example = (__doc__ or "").rpartition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=about, epilog=example, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("-m", "--model", default="smollm2-135m", help="a name or a .sslm file [%(default)s]")
+    add("-t", "--threads", type=int, default=1, help="threads that compute [%(default)s]")
+    add("--frames", type=int, default=1200, metavar="N", help="how many [%(default)s]")
+    add("--budget-ms", type=float, default=4.0, metavar="F", help="of each frame [%(default)s]")
+    add("--characters", type=int, choices=range(1, 5), default=4, help="[%(default)s]")
+    add("--unpaced", action="store_true", help="one frame right after the other")
+    add("--check", action="store_true", help="compare every line with the unsliced answer")
+    add("--plot", type=Path, metavar="FILE", help="draw the times, as .png or .svg")
+    add("--json", action="store_true", help="print the figures as JSON, and nothing else")
+    options = parser.parse_args(arguments)
+    if options.frames < 1:
+        parser.error("--frames must be at least 1")
+    if options.plot and options.plot.suffix[1:].lower() not in ENDINGS:
+        parser.error(f"{options.plot} does not end in .{' or .'.join(ENDINGS)}")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the loop and print what came of it; 1 if a line differs from the unsliced one."""
+    options = parsed(arguments)
+    if options.plot:
+        require_plot_library()
+    with sslm.load(options.model, threads=options.threads) as model:
+        # While the game loads: brings the weights and the tokenizer into memory.
+        model.generate(SCENE, max_tokens=2)
+        scene = Scene(model, options.characters)
+        times = run_frames(
+            scene,
+            frames=options.frames,
+            budget_ms=options.budget_ms,
+            is_paced=not options.unpaced,
+            show=not options.json,
+        )
+        lines = [line for character in scene.characters for line in character.lines]
+        differing = differing_lines(model, scene) if options.check else None
+        facts = {
+            "tier": model.tier,
+            "threads": model.threads,
+            "frames": options.frames,
+            "budget_ms": options.budget_ms,
+            "lines": len(lines),
+            "tokens": sum(len(answer.token_ids) for _, answer in lines),
+            "differing_lines": differing,
+            "ms": {one.name: one.facts() for one in times},
+        }
+        scene.close()
+    if options.plot:
+        title = f"{options.characters} characters, {options.budget_ms:g} ms of each frame"
+        with options.plot.open("wb") as file:
+            draw_frames(times, title, file, ending=options.plot.suffix[1:].lower())
+    print(json.dumps(facts) if options.json else report(facts, times))
+    return 1 if differing else 0
+
+
+def report(facts: dict[str, object], times: Sequence[FrameTimes]) -> str:
+    """Return the end of what a person reads."""
+    lines = [
+        "",
+        f"{facts['frames']} frames, {facts['budget_ms']} ms of each for the model; "
+        f"{facts['lines']} lines, {facts['tokens']} tokens",
+        frame_table(times),
+    ]
+    if facts["differing_lines"] is not None:
+        lines.append(f"lines that differ from the unsliced answer: {facts['differing_lines']}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

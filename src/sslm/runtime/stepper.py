@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence as Sequences
 from dataclasses import dataclass
+from functools import partial
 
-from sslm.errors.base import SslmError
+from sslm.errors.base import ArgumentError, SslmError
 from sslm.errors.runtime import (
     MemoryRefusedError,
     OptionRangeError,
@@ -69,7 +70,8 @@ def advance(
         another program) and SequenceBusyError (nothing pending) of sequences that did not run,
         SequenceReleasedError of those that were closed meanwhile, and what a run raised, such as
         RunCancelledError, or MemoryRefusedError if the system had no memory for it: its sequences,
-        and those whose turn would have come after it, stand where they stood.
+        and those whose turn would have come after it, stand where they stood. What is the fault of
+        one sequence, such as OpShapeError of a position beyond the plan's context, is its alone.
 
     Raises:
         OptionRangeError: If the budget is below 1, a sequence is listed twice, or a chunk alone has
@@ -84,15 +86,22 @@ def advance(
     try:
         _begin(plan, outcomes, members, chunk_rows)
         _require_rows(members, row_count_max)
+        run = partial(
+            _run,
+            plan,
+            budget_units=budget_units,
+            row_count_max=row_count_max,
+            costs=costs,
+            cancellation=cancellation,
+        )
         if members:
-            _run(
-                plan,
-                members,
-                budget_units=budget_units,
-                row_count_max=row_count_max,
-                costs=costs,
-                cancellation=cancellation,
-            )
+            run(members)
+        refused = [one for one in members if isinstance(one.outcome.error, ArgumentError)]
+        if refused and len(members) > 1:
+            # A plan does not say whose fault it is, such as a position beyond its context.
+            for member in refused:
+                member.outcome.error = None
+                run([member])
     finally:
         for member in members:
             member.use.end()

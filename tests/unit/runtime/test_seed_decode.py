@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sslm.errors.base import SslmError
+from sslm.errors.program import OpShapeError
 from sslm.errors.runtime import (
     ContextLengthError,
     KvPoolExhaustedError,
@@ -18,6 +19,7 @@ from sslm.errors.runtime import (
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.stepper import Outcome, advance, finished
+from tests.backends.backends import open_named
 from tests.seed_cases import Case, refused, seen
 
 PROMPT = [index * 5 % 37 for index in range(70)]
@@ -226,6 +228,31 @@ def test_one_that_fails_keeps_no_other_back(case: Case, failure: str, place: int
     for index, sequence in enumerate(batch):
         if index != place:
             case.require_as_alone(sequence, ids[index], more=1)
+
+
+@pytest.mark.seed_call(
+    "sslm_decode_step",
+    refusal="SSLM_INVALID_ARGUMENT",
+    case="of one sequence that is beyond the workspace's context, among others",
+    here="OpShapeError: the outcome's error",
+)
+@pytest.mark.parametrize("units", [1, ALL])
+def test_one_that_the_plan_refuses_keeps_no_other_back(case: Case, units: int) -> None:
+    plan = open_named("auto").compile(
+        case.program, case.tensors, row_count_max=64, context_tokens=70
+    )
+    pool = case.pool()
+    batch = [case.filled(PROMPT[:length], pool) for length in (64, 70, 3)]
+    ids = [[*sequence.token_ids, sequence.decode()] for sequence in batch]
+    before = seen(batch[1])
+    outcomes = advance(plan, batch, budget_units=units, row_count_max=64)
+    assert [type(outcome.error) for outcome in outcomes] == [type(None), OpShapeError, type(None)]
+    assert [outcome.chunk is None for outcome in outcomes] == [units == 1, True, units == 1]
+    assert seen(batch[1]) == before
+    for sequence, expected in zip(batch, ids, strict=True):
+        case.require_as_alone(sequence, expected, more=1)
+        sequence.close()
+    plan.close()
 
 
 @pytest.mark.seed_call(

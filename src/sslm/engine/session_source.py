@@ -114,9 +114,11 @@ class SessionSource:
         if self._is_kept or not self.shown:
             return
         after = (*self._asked, Message("assistant", self.shown))
-        if self._request is not None:
-            self._commit(self._request, after)
-            return
+        if self._request is not None and self._request.is_open:
+            # An interrupt may have kept it from being closed: then it may have nothing to give.
+            with suppress(SslmError):
+                self._commit(self._request, after)
+                return
         if self._session.committed.note is not self._before:
             raise NothingToUndoError("keep", len(self._session.committed.note))
         self._session.keep_note(after)

@@ -1,13 +1,13 @@
 """One conversation in token ids: what is committed of it, and who may change that."""
 
+import sys
 import weakref
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as TokenIds
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -25,7 +25,7 @@ from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.session_request import Advance, TokenRequest
 from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
 from sslm.runtime.token_ids import checked_token_ids
-from sslm.runtime.turns import Turns
+from sslm.runtime.turns import Turn, Turns
 
 NoteT = TypeVar("NoteT")
 
@@ -47,6 +47,46 @@ class Committed(Generic[NoteT]):
     digest: bytes = b""
     checkpoints: Checkpoints
     note: NoteT
+
+
+class _Use:
+    """The block of a call that alone may use a session.
+
+    Args:
+        session: Freed at the end of the block if it was closed meanwhile.
+        turns: Its own.
+
+    Raises:
+        ObjectClosedError: If it is closed.
+        SequenceInUseError: If another call uses it.
+    """
+
+    def __init__(self, session: "TokenSession[Any]", turns: Turns) -> None:
+        self._session = session
+        self._turns = turns
+        self._turn: Turn | None = None
+
+    def __enter__(self) -> None:
+        self._turn = self._turns.turn_at_once(sys._getframe(1))
+        if self._session.is_closed:
+            self._leave()
+            raise ObjectClosedError("session")
+        if self._turn is None:
+            raise SequenceInUseError("session")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+        if self._session.is_closed:
+            self._session.close()
+
+    def _leave(self) -> None:
+        if self._turn is not None:
+            self._turn.leave()
 
 
 class TokenSession(Generic[NoteT]):
@@ -251,26 +291,13 @@ class TokenSession(Generic[NoteT]):
         """Take no more requests until a reset."""
         self._refusal = reason
 
-    @contextmanager
-    def _used(self) -> Iterator[None]:
+    def _used(self) -> "_Use":
         self._owner.require()
-        turn = self._turns.turn_at_once()
-        if self._is_closed:
-            if turn is not None:
-                turn.leave()
-            raise ObjectClosedError("session")
-        if turn is None:
-            raise SequenceInUseError("session")
-        try:
-            yield
-        finally:
-            turn.leave()
-            if self._is_closed:
-                self._free()
+        return _Use(self, self._turns)
 
     def _free(self) -> None:
         # Whoever has the turn looks at the flag after leaving it, so that one of the two frees.
-        turn = self._turns.turn_at_once()
+        turn = self._turns.turn_at_once(sys._getframe())
         if turn is not None:
             self._close_request()
             for snapshot in self.committed.checkpoints.saved:

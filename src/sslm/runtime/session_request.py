@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeVar
 
 from sslm import limits
 from sslm.errors.base import ResourceError, SslmError
-from sslm.errors.runtime import ContextLengthError, NotCopyableError, ObjectClosedError
+from sslm.errors.runtime import (
+    ContextLengthError,
+    MemoryRefusedError,
+    NotCopyableError,
+    ObjectClosedError,
+)
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
@@ -253,7 +258,7 @@ class TokenRequest(Generic[NoteT]):
         """Freeze the sequence, which is at rest; what has no room would only be thrown away."""
         if self._keeps_checkpoints:
             # Answers do not depend on checkpoints: without memory for one, the request goes on.
-            with suppress(MemoryError):
+            with suppress(MemoryError, MemoryRefusedError):
                 self._captured.append(sequence.snapshot())
         # Another thread may have closed the request just before.
         self._require_open()

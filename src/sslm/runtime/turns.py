@@ -66,13 +66,15 @@ class Turn:
         """Begin the turn if nobody has one, and tell whether it has begun."""
         try:
             self._queue.append(self._place)
-            if self._first() is self:
-                return True
+            while (first := self._first()) is not self:
+                if first is None or first._thread != self._thread or not first._is_over():
+                    self.leave()
+                    return False
+                self._remove(first._place)
         except BaseException:
             self.leave()
             raise
-        self.leave()
-        return False
+        return True
 
     def __exit__(
         self,
@@ -127,10 +129,15 @@ class Turns:
         """Return a context manager whose block runs alone; see :class:`Turn`."""
         return Turn(self._queue, cancellation)
 
-    def turn_at_once(self) -> Turn | None:
+    def turn_at_once(self, block: FrameType | None = None) -> Turn | None:
         """Return a turn that has begun, to be left with :meth:`Turn.leave`, or None.
 
         There is none while anybody has one, this thread included.
+
+        Args:
+            block: The frame whose end is also the turn's, should an interrupt come before the turn
+                is left; None if it may last longer.
         """
         turn = Turn(self._queue)
+        turn._frame_id = None if block is None else id(block)
         return turn if turn.enter_at_once() else None

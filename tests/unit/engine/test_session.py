@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -51,6 +52,8 @@ MOST = 9
 def model() -> Iterator[Model]:
     with Model(talking_artifact(ends_with_a_line=True)) as opened:
         yield opened
+        # What interrupts cut short goes with their tracebacks.
+        gc.collect()
         assert held_bytes(opened) == opened._runner._lease.size_bytes
 
 
@@ -239,6 +242,40 @@ def test_an_interrupt_at_any_line_leaves_all_or_nothing(model: Model) -> None:
     session.reset()
     gc.collect()
     assert session._memory.pool.held_page_count == 0
+    session.close()
+
+
+def test_who_handles_an_interrupt_may_keep_what_was_shown(model: Model) -> None:
+    session = model.session()
+    say(session, TEXTS[0], max_tokens=2)
+    before = session.messages
+    seen = set()
+    for line in count(1, 131):
+        session.reset(before)
+        shown: list[str] = []
+
+        def read(shown: list[str] = shown) -> None:
+            with session.stream(TEXTS[1], max_tokens=4) as stream:
+                shown.extend(piece.text for piece in stream)
+
+        # The error holds whatever the interrupt left, while it is handled.
+        errors: list[BaseException] = []
+        if not interrupted_at_line(line, read, is_code_of_package, errors):
+            break
+        with suppress(NothingToUndoError):
+            session.commit()
+        if len(session.messages) > len(before):
+            *kept, answer = session.messages
+            assert kept == [*before, Message("user", TEXTS[1])]
+            assert answer.content.startswith("".join(shown))
+            seen.add(answer.content)
+        else:
+            assert session.messages == before
+            assert not any(shown)
+        if line % 5 == 1:
+            again = asked(session, "Go on")
+            assert say(session, "Go on") == cold(model, again), line
+    assert len(seen) > 2
     session.close()
 
 

@@ -13,6 +13,7 @@ from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import checked_int, require_callback
+from sslm.engine.prompts import MessageLike, bounded_messages
 from sslm.engine.request import Request, stop_strings
 from sslm.engine.requests import DEFAULT_MAX_TOKENS, require_time
 from sslm.engine.results import Completion, SessionFootprint
@@ -281,13 +282,16 @@ class Session:
                 return messages[index]
         raise NothingToUndoError("take back", len(messages))
 
-    def reset(self, messages: Sequence[Message] = ()) -> None:
+    def reset(self, messages: Sequence[MessageLike] = ()) -> None:
         """Begin anew, from any state; checkpoints are forgotten and an answer is rolled back.
 
         Args:
-            messages: What was said so far.
+            messages: What was said so far: mappings with ``role`` and ``content``, or ``Message``.
+
+        Raises:
+            SslmError: What a bad message raises; nothing was forgotten.
         """
-        self._tokens.reset(tuple(messages))
+        self._tokens.reset(tuple(bounded_messages(messages, lambda: None)))
         self._source = None
 
     def save(self, *, kv: bool = False) -> bytes:

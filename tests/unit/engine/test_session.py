@@ -415,6 +415,20 @@ def test_there_is_nothing_to_keep_where_nothing_was_shown(model: Model) -> None:
         assert len(session.messages) == 2
 
 
+def test_a_reset_takes_what_was_said_elsewhere(model: Model) -> None:
+    with talked(model) as session:
+        before = state(session)
+        for odd in ("text", [{"role": "user"}], [{"role": "nobody", "content": "x"}], [1]):
+            with pytest.raises(ArgumentError):
+                session.reset(odd)  # type: ignore[arg-type]
+        assert state(session) == before
+        said = [{"role": one.role, "content": one.content} for one in session.messages]
+        session.reset(said)
+        assert session.messages == before[0]
+        assert session.checkpoint_bytes == 0
+        assert say(session, "x") == cold(model, session.messages[:-1])
+
+
 def test_doubt_and_reset(model: Model) -> None:
     with talked(model) as session:
         messages = session.messages

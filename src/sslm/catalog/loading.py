@@ -59,11 +59,7 @@ def load(
         CachedModelError: If the cached file is damaged, or is not the known model.
         SslmError: As :class:`sslm.Model` does.
     """
-    # Before anything is fetched for it.
-    _require_paths(name_or_path, cache_dir)
-    require_bool("download", download)
-    require_bool("mmap", mmap)
-    require_callback("on_progress", on_progress)
+    _require_types(name_or_path, cache_dir, download, mmap, on_progress)
     sha256 = None if sha256 is None else checked_sha256(sha256)
     tell = on_progress or (lambda what, done, total: None)
     path = _resolve(name_or_path, Cache(cache_folder(cache_dir)), download, tell)
@@ -98,10 +94,16 @@ def _require_known(name_or_path: str | os.PathLike[str], path: Path, model: Mode
         raise CachedModelError(known.name, str(path), f"its model_id is {model.model_id}")
 
 
-def _require_paths(name_or_path: object, cache_dir: object) -> None:
+def _require_types(
+    name_or_path: object, cache_dir: object, download: object, mmap: object, on_progress: object
+) -> None:
+    """Raise OptionRangeError for what is of another type, before anything is fetched for it."""
     checked_path("name_or_path", name_or_path)
     if cache_dir is not None:
         checked_path("cache_dir", cache_dir)
+    require_bool("download", download)
+    require_bool("mmap", mmap)
+    require_callback("on_progress", on_progress)
 
 
 def _resolve(

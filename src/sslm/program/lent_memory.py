@@ -1,4 +1,4 @@
-"""Memory that callers lend to plans and pools."""
+"""Memory of the caller's that a plan or a pool lies in."""
 
 import weakref
 from contextlib import suppress

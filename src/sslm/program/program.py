@@ -9,6 +9,7 @@ from sslm.errors.program import OpShapeError
 from sslm.program.buffers import Buffer
 from sslm.program.ops import Argmax, Embed, Logits, Op, Rope
 from sslm.program.states import State, StateLayout, lay_out_states
+from sslm.program.tensors import padded
 
 PROFILE: Final = "int/1"
 ARITHMETIC_VERSION: Final = 1
@@ -165,5 +166,6 @@ class Program:
 
 def head_blocks(vocab_size: int, hidden_size: int) -> list[tuple[int, int]]:
     """Cut the vocabulary into row ranges of at most 4 MiB of weights, at multiples of 16 rows."""
-    rows = max(16, HEAD_BLOCK_SIZE_BYTES // max(hidden_size, 1) // 16 * 16)
+    # Columns are padded to four, as they lie in the file.
+    rows = max(16, HEAD_BLOCK_SIZE_BYTES // padded(max(hidden_size, 1), 4) // 16 * 16)
     return [(first, min(first + rows, vocab_size)) for first in range(0, vocab_size, rows)]

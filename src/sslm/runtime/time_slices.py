@@ -12,6 +12,7 @@ from sslm.runtime.unit_costs import UnitCosts
 NANOSECONDS_PER_MS = 1_000_000
 
 _MARGIN_SHARE_BITS = 2
+_SPLIT_UNITS = 2
 
 
 class Part(NamedTuple):
@@ -99,6 +100,9 @@ class SliceBudget:
             left_ns -= fitting * most_ns
             if fitting < part.units:
                 break
+        if margin_ns and units > _SPLIT_UNITS:
+            # Where slices were late, look at the clock once more half way.
+            units = -(-units // 2)
         return min(max(units, int(not self._call_count)), self._units_left)
 
     def spend(self, units: int) -> None:

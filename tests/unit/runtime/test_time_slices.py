@@ -135,13 +135,16 @@ def test_time_beside_the_units_is_left_for_it() -> None:
 
 def test_a_margin_is_kept_for_what_was_late() -> None:
     costs = known(ToyClock())
-    costs.note_slice(200 * US)
-    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 6
-    costs.note_slice(200 * US)
-    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 5
-    costs.note_slice(10 * MS)
+
+    def fitting(max_ms: float) -> int:
+        return SliceBudget(costs, max_ms=max_ms).fitting([Part(LAYER, 1, 30)])
+
+    # In two halves, so that the clock is looked at in between.
+    for late_us, units in ((0, 6), (200, 3), (201, 3), (10_000, 3)):
+        costs.note_slice(late_us * US)
+        assert fitting(2) == units
     # At most a quarter of the time: the rest is of use in any case.
-    assert SliceBudget(costs, max_ms=2).fitting([Part(LAYER, 1, 30)]) == 5
+    assert [fitting(ms) for ms in (0.4, 0.8, 0.9, 1.2, 1.6)] == [1, 2, 2, 2, 2]
 
 
 @pytest.mark.parametrize(("units", "margin_ns"), [(1, 0), (2, MS)])

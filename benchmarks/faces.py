@@ -116,6 +116,24 @@ def by_many(model: Model, requests: list[Asked]) -> list[Answer | None]:
     return [answers.get(index) for index in range(len(requests))]
 
 
+def by_session(model: Model, requests: list[Asked]) -> list[Answer | None]:
+    """Say the last message in a session, take it back, and say it again with all of it saved."""
+    answers: list[Answer | None] = []
+    with model.session() as session:
+        for one in requests:
+            if not one.is_chat:
+                answers.append(None)
+                continue
+            *before, last = one.prompt
+            session.reset(before)
+            first = session.say(last["content"], **one.options)
+            session.undo()
+            again = session.say(last["content"], **one.options)
+            is_same = again == first and again.usage.cached_tokens == again.usage.prompt_tokens
+            answers.append(Answer.of(again) if is_same else Answer("another answer", ""))
+    return answers
+
+
 def by_command(model: Model, requests: list[Asked]) -> list[Answer | None]:
     """Read the bytes on stdout of ``sslm generate`` and ``sslm chat``, run in this process."""
     return [_command(model, one) if one.has_command else None for one in requests]
@@ -150,6 +168,7 @@ FACES: dict[str, Face] = {
     "sslm generate, sslm chat: bytes of stdout": by_command,
     "sslm generate --json": by_json,
     "sslm generate --json, own process": by_process,
+    "session.say, all of it saved": by_session,
 }
 
 

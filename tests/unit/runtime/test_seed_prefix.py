@@ -13,6 +13,7 @@ from sslm.errors.runtime import (
     PrefixFrozenError,
     PrefixNotFrozenError,
     SequenceBusyError,
+    SequenceInUseError,
     SequenceNotFreshError,
     SnapshotMismatchError,
     TokenIdRangeError,
@@ -191,6 +192,23 @@ def test_a_prefix_is_frozen_at_rest(case: Case, slices: int) -> None:
         assert not prefix.is_frozen
         case.run(prefix.sequence)
         prefix.freeze()
+
+
+@pytest.mark.seed_call(
+    "sslm_prefix_freeze",
+    refusal="SSLM_INVALID_ARGUMENT",
+    case="while another thread is in a call on it",
+    here="SequenceInUseError",
+)
+def test_a_prefix_that_is_in_use_is_not_frozen(case: Case) -> None:
+    pool = case.pool()
+    with Prefix(case.filled(PROMPT, pool)) as prefix, case.sequence(pool) as sequence:
+        with prefix.sequence.begin_use(), refused(SequenceInUseError, sequence):
+            prefix.freeze()
+        assert not prefix.is_frozen
+        prefix.freeze()
+        prefix.adopt_into(sequence)
+        case.require_as_alone(sequence, PROMPT)
 
 
 # Adopting.

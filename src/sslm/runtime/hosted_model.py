@@ -1,16 +1,23 @@
 """A model that is closed after everything that lives on it."""
 
 from collections.abc import Callable
+from typing import NoReturn
 from weakref import WeakSet
 
-from sslm.errors.runtime import ModelHeldError, ObjectClosedError, OptionRangeError
+from sslm.errors.runtime import (
+    ModelHeldError,
+    NotCopyableError,
+    ObjectClosedError,
+    OptionRangeError,
+)
 from sslm.program.program import Program
 from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.prefix import Prefix
 from sslm.runtime.saving import restore
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.turns import Turns
+from sslm.runtime.turns import Turn, Turns
 
 
 class HostedModel:
@@ -18,7 +25,7 @@ class HostedModel:
 
     For hosts that free the model's memory themselves, and so must know when they may. What lives is
     counted from the objects: one that was dropped without being closed keeps nothing open. Any
-    thread may use it.
+    thread may use it; a process that a fork made can only close it, whatever lives in the parent.
 
     Args:
         program: The model's.
@@ -31,6 +38,7 @@ class HostedModel:
         self.program = program
         self.model_id = model_id
         self._close = close
+        self._owner = OwningProcess("model")
         self._turns = Turns()
         self._sequences: WeakSet[Sequence] = WeakSet()
         self._prefixes: WeakSet[Prefix] = WeakSet()
@@ -41,6 +49,7 @@ class HostedModel:
 
         Raises:
             ObjectClosedError: If the model is closed.
+            ForkedProcessError: If another process made it.
             SslmError: As :class:`sslm.runtime.sequence.Sequence` raises it.
         """
         return self._keep(lambda: Sequence(self.program, pool, self.model_id, options))
@@ -50,6 +59,7 @@ class HostedModel:
 
         Raises:
             ObjectClosedError: If the model is closed.
+            ForkedProcessError: If another process made it.
             SslmError: As :func:`sslm.runtime.saving.restore` does.
         """
         return self._keep(lambda: restore(blob, self.program, pool, self.model_id, options))
@@ -59,9 +69,10 @@ class HostedModel:
 
         Raises:
             ObjectClosedError: If the model is closed.
+            ForkedProcessError: If another process made it.
             OptionRangeError: If the sequence is not of this model, or another prefix's.
         """
-        with self._turns.turn():
+        with self._turn():
             self._require_open()
             if sequence not in self._sequences:
                 expected = "one that this model made, for itself"
@@ -79,18 +90,28 @@ class HostedModel:
             PlanBusyError: If a plan runs, for a sequence that was closed meanwhile; nothing was
                 closed.
         """
-        with self._turns.turn():
-            if self._is_closed:
-                return
+        if not self._owner.is_here:
+            # Nobody may be there to give a turn back, and what lives is the parent's.
+            self._close_once()
+            return
+        with self._turn():
             sequences = sum(not sequence.is_closed for sequence in self._sequences)
             prefixes = sum(not prefix.is_released for prefix in self._prefixes)
             if sequences or prefixes:
                 raise ModelHeldError(sequences, prefixes)
+            self._close_once()
+
+    def _close_once(self) -> None:
+        if not self._is_closed:
             self._close()
             self._is_closed = True
 
+    def _turn(self) -> Turn:
+        self._owner.require()
+        return self._turns.turn()
+
     def _keep(self, make: Callable[[], Sequence]) -> Sequence:
-        with self._turns.turn():
+        with self._turn():
             self._require_open()
             sequence = make()
             self._sequences.add(sequence)
@@ -99,3 +120,6 @@ class HostedModel:
     def _require_open(self) -> None:
         if self._is_closed:
             raise ObjectClosedError("model")
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError("model", "open its file again")

@@ -14,6 +14,7 @@ import pytest
 
 from sslm.errors.runtime import ForkedProcessError, NotCopyableError
 from sslm.program.plan import Plan
+from sslm.runtime.hosted_model import HostedModel
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.prefix import Prefix
 from sslm.runtime.saving import restore, save
@@ -120,11 +121,40 @@ def test_a_child_is_refused_by_name_and_may_let_go(plan: Plan) -> None:
     assert pool.held_page_count == 0
 
 
+@needs_fork
+def test_a_child_may_close_the_model_whatever_lives_in_the_parent(plan: Plan) -> None:
+    closings: list[int] = []
+    model = HostedModel(plan.program, MODEL_ID, lambda: closings.append(1))
+    pool, options = new_pool(plan), SequenceOptions(context_tokens=200)
+    with model.sequence(pool, options) as sequence:
+        blob = save(sequence)
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: model.sequence(new_pool(plan), options),
+            lambda: model.restore(blob, new_pool(plan), options),
+            lambda: model.prefix(sequence),
+        )
+
+        def work() -> None:
+            for call in calls:
+                with pytest.raises(ForkedProcessError):
+                    call()
+            model.close()
+            model.close()
+            assert closings == [1]
+
+        with model._turns.turn():
+            # Whoever has the turn is not there in the child.
+            in_child(work)
+        assert closings == []
+    model.close()
+
+
 def test_what_lives_in_one_process_is_not_sent_to_another(plan: Plan) -> None:
     pool = new_pool(plan)
     with new_sequence(plan, pool) as sequence, Prefix(new_sequence(plan, pool)) as prefix:
         snapshot = sequence.snapshot()
-        for one in (pool, sequence, prefix, snapshot, snapshot.hold):
+        model = HostedModel(plan.program, MODEL_ID, lambda: None)
+        for one in (pool, sequence, prefix, snapshot, snapshot.hold, model):
             for send in (pickle.dumps, copy.copy, copy.deepcopy):
                 with pytest.raises(NotCopyableError):
                     send(one)

@@ -27,12 +27,14 @@ class SessionSizes:
         page_count: Pages of its pool.
         states: What the request in progress may hold.
         checkpoints: The budget of what is kept between requests.
+        checkpoint_count: Most checkpoints.
     """
 
     context_tokens: int
     page_count: int
     states: int
     checkpoints: int
+    checkpoint_count: int = limits.CHECKPOINT_COUNT_MAX
 
 
 def session_sizes(
@@ -92,7 +94,9 @@ class SessionMemory:
     @property
     def budget(self) -> CheckpointBudget:
         """Of the checkpoints."""
-        return CheckpointBudget(size_bytes=self.sizes.checkpoints)
+        return CheckpointBudget(
+            size_bytes=self.sizes.checkpoints, count=self.sizes.checkpoint_count
+        )
 
     def close(self) -> None:
         """Give everything back; may be called again."""

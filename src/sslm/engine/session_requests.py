@@ -1,6 +1,7 @@
 """Opening conversations with a model."""
 
 import datetime
+from dataclasses import replace
 
 from sslm import limits
 from sslm.engine.async_requests import AsyncRequests
@@ -26,6 +27,7 @@ class SessionRequests(AsyncRequests):
         context_tokens: int | None = None,
         state_bytes: int | None = None,
         checkpoint_bytes: int | None = None,
+        checkpoint_count: int = limits.CHECKPOINT_COUNT_MAX,
         timings: bool = False,
     ) -> Session:
         """Open a conversation, whose memory is admitted at once and held until it is closed.
@@ -36,8 +38,8 @@ class SessionRequests(AsyncRequests):
             context_tokens: Most tokens of a prompt and its answer; None for the model's.
             state_bytes: Most bytes that the states of a request may take, or None for no bound.
             checkpoint_bytes: Most bytes that are kept between requests; 0 keeps nothing. None is
-                what a whole context takes and a third of that at most, or what ``memory_bytes``
-                leaves.
+                room for a whole context and 32 private copies, or what ``memory_bytes`` leaves.
+            checkpoint_count: Most checkpoints that are kept, 0 … 64; a turn takes three.
             timings: Whether ``usage`` of its answers has times.
 
         Raises:
@@ -48,7 +50,9 @@ class SessionRequests(AsyncRequests):
         """
         first = () if system is None else (Message("system", system),)
         sizes = self._session_sizes(context_tokens, state_bytes, checkpoint_bytes)
-        return self._open_session(first, sizes, date, timings)
+        most = limits.CHECKPOINT_COUNT_MAX
+        count = checked_int("checkpoint_count", checkpoint_count, lowest=0, highest=most)
+        return self._open_session(first, replace(sizes, checkpoint_count=count), date, timings)
 
     def restore_session(
         self,

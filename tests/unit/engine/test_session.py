@@ -522,7 +522,16 @@ def test_budgets_are_kept(model: Model) -> None:
         for text in TEXTS:
             assert say(session, text).usage.cached_tokens == 0
             assert session._memory.pool.held_page_count == 0
-    for odd in ({"state_bytes": 0}, {"checkpoint_bytes": -1}, {"context_tokens": 513}):
+    with model.session(checkpoint_count=2) as session:
+        for text in TEXTS:
+            assert say(session, text) == cold(model, session.messages[:-1])
+            assert len(session._tokens.committed.checkpoints.saved) == 2
+    for odd in (
+        {"checkpoint_count": 65},
+        {"state_bytes": 0},
+        {"checkpoint_bytes": -1},
+        {"context_tokens": 513},
+    ):
         with pytest.raises(OptionRangeError):
             model.session(**odd)
     for odd_kind in ({"date": "today"}, {"timings": 1}):

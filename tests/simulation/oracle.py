@@ -205,9 +205,10 @@ class OracleProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process."""
-        _open(self._process.stdin).close()
+        """End the process, whatever it is at."""
+        self._process.kill()
         self._process.wait()
+        _open(self._process.stdin).close()
         _open(self._process.stdout).close()
 
 

@@ -1,6 +1,7 @@
 """Schedules from their first operation to the check of everything that was seen."""
 
 import random
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -83,6 +84,9 @@ def _play(
         _finish(simulation, random.Random(f"end of {seed}"))
     except WrongError as error:
         return str(error)
+    except Exception as error:
+        # A seed is worth more than an end with a traceback.
+        return "".join(traceback.format_exception(error)[-3:])
     return None
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sslm.errors.base import SslmError
+from sslm.errors.runtime import ObjectClosedError
 from sslm.program.program import Program
 from sslm.program.stepping import head_blocks_between, layers_between
 from sslm.runtime.cancellation import Cancellation
@@ -42,7 +43,7 @@ def schedule_both(
     runner = _Runner(simulation, members)
     scheduler = Scheduler(runner)
     for one in members:
-        scheduler.add(one.real, get_ready=_Chooser(simulation, one, tokens))
+        _add(simulation, scheduler, one, tokens)
     max_ms = None if max_us is None else max_us / 1000
     outcomes = scheduler.run(SliceBudget(UnitCosts(runner.now_ns), units=units, max_ms=max_ms))
     for outcome in outcomes:
@@ -54,6 +55,15 @@ def schedule_both(
     if max_us is not None and runner.ns - UNIT_NS >= max(1000 * max_us, 1):
         raise WrongError(f"the scheduler took {runner.ns} ns of {max_us} µs")
     return True
+
+
+def _add(simulation: Simulation, scheduler: Scheduler, one: BothSequences, tokens: int) -> None:
+    get_ready = _Chooser(simulation, one, tokens)
+    _, error = simulation.outcome(lambda: scheduler.add(one.real, get_ready=get_ready))
+    if one.model.is_closed:
+        simulation.require_error(error, ObjectClosedError, {"kind": "sequence"})
+    elif error is not None:
+        raise WrongError(f"unexpected {type(error).__name__}: {error}")
 
 
 @dataclass(eq=False)

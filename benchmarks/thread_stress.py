@@ -2,7 +2,7 @@
 
     python -X dev -m benchmarks.thread_stress [--seconds 60] [--seed 1]
 
-Each kind of work is done on each backend: sequences of one pool by several threads, one sequence by all of
+Pages are taken and given back by several threads. On each backend: sequences of one pool by several threads, one by all of
 them, prefixes that are released while others adopt them, models that are closed in the middle of requests,
 signals at random moments. Whatever is computed is compared with what lone sequences answer; in the end all
 pages are free. The first thing that is wrong is raised; a thread that hangs is, too.
@@ -19,6 +19,7 @@ from tests.stress import (
     interrupts,
     models_that_close,
     one_sequence,
+    pages_alone,
     released_prefixes,
 )
 
@@ -33,7 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     faulthandler.dump_traceback_later(options.seconds * 10 + 120, exit=True)
     kinds = (different_sequences, one_sequence, released_prefixes, interrupts)
-    share = options.seconds / (2 * len(kinds) + 1)
+    share = options.seconds / (2 * len(kinds) + 2)
     started = time.monotonic()
     for backend, lengths in LENGTHS.items():
         stand = Stand(backend, lengths=lengths)
@@ -43,6 +44,7 @@ def main() -> int:
             print(f"{backend:<10} {kind.__name__:<20} {count:>8}", flush=True)
         stand.pool.close()
         stand.runner.close()
+    print(f"{'':<10} {'pages_alone':<20} {pages_alone(share, options.seed):>8}")
     print(f"{'':<10} {'models_that_close':<20} {models_that_close(share, options.seed):>8}")
     print(f"nothing wrong in {time.monotonic() - started:.0f} s")
     return 0

@@ -28,6 +28,7 @@ from sslm.errors.runtime import (
     SequenceNotFreshError,
     SequenceReleasedError,
 )
+from sslm.program.states import StateLayout
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.prefix import Prefix
 from sslm.runtime.saving import restore_into, save
@@ -174,6 +175,38 @@ def different_sequences(stand: Stand, seconds: float, seed: int) -> int:
             stand.require_answer(index, other, dice)
 
     return in_threads(work, seconds, seed)
+
+
+def pages_alone(seconds: float, seed: int) -> int:
+    """Pages that are taken, shared and given back, each of which one thread alone may write."""
+    layout = StateLayout((), (), page_size_bytes=64, fixed_size_bytes=0)
+    pool = KvPool(layout, 2 * THREADS)
+    writers = [0] * pool.page_count
+
+    def work(dice: random.Random) -> None:
+        hold = pool.hold()
+        with suppress(KvPoolExhaustedError):
+            hold.take(dice.randrange(1, 4))
+            me = threading.get_ident()
+            pages = list(hold.pages)
+            for page in pages:
+                assert writers[page] == 0, "a page has two owners"
+                writers[page] = me
+            shared = hold.share(1)
+            other = pool.hold()
+            other.put_first(shared, 1)
+            assert pool.held_page_count >= len(pages)
+            for page in pages:
+                assert writers[page] == me, "a page has two owners"
+                writers[page] = 0
+            for one in (other, shared):
+                one.release()
+        hold.release()
+
+    count = in_threads(work, seconds, seed)
+    assert (pool.held_page_count, len(pool._free)) == (0, pool.page_count)
+    pool.close()
+    return count
 
 
 ALLOWED: Final = (

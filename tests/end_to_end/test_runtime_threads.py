@@ -21,6 +21,7 @@ from tests.stress import (
     interrupts,
     models_that_close,
     one_sequence,
+    pages_alone,
     released_prefixes,
 )
 
@@ -42,6 +43,10 @@ def stand(request: pytest.FixtureRequest) -> Iterator[Stand]:
 def test_different_sequences_in_different_threads(stand: Stand) -> None:
     assert different_sequences(stand, SECONDS, 1) > 4
     stand.require_rest()
+
+
+def test_pages_in_different_threads() -> None:
+    assert pages_alone(SECONDS, 6) > 100
 
 
 def test_one_sequence_in_several_threads(stand: Stand) -> None:

@@ -7,7 +7,7 @@ from sslm import limits
 from sslm.errors.runtime import BudgetMissingError, OptionRangeError
 from sslm.errors.showing import briefly, int_range
 from sslm.program.program import SegmentKind
-from sslm.runtime.unit_costs import UnitCosts
+from sslm.runtime.unit_costs import MARGIN_NS_MIN, UnitCosts
 
 NANOSECONDS_PER_MS = 1_000_000
 
@@ -100,7 +100,7 @@ class SliceBudget:
             left_ns -= fitting * most_ns
             if fitting < part.units:
                 break
-        if margin_ns and units > _SPLIT_UNITS:
+        if self.costs.margin_ns > MARGIN_NS_MIN and units > _SPLIT_UNITS:
             # Where slices were late, look at the clock once more half way.
             units = -(-units // 2)
         return min(max(units, int(not self._call_count)), self._units_left)

@@ -11,11 +11,14 @@ from sslm.program.stepping import head_blocks_between, layers_between
 ROW_COUNTS: Final = (1, 2, 4, 8, 16, 32, 48, 64)
 """Rows that a chunk is given where time decides. Kernels work in blocks of rows of such sizes."""
 
+MARGIN_NS_MIN: Final = 200_000
+"""Nanoseconds that a slice leaves unused if none was ever late."""
+
 _DECAY_BITS: Final = 4
 _RISE_MAX: Final = 2
 _KEPT_NOTES: Final = 64
 _FIRST_CALL_NS: Final = 200_000
-_MARGIN_DECAY_BITS: Final = 12
+_MARGIN_DECAY_BITS: Final = 13
 
 
 @dataclass(slots=True)
@@ -83,7 +86,7 @@ class UnitCosts:
         work_ns: The clock of work.
         run_ns: Nanoseconds of all runs so far.
         call_ns: What a call takes besides its units, as far as is known.
-        margin_ns: What slices took beyond their time, and so leave unused since then.
+        margin_ns: What slices leave unused, as some took longer than they might.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class UnitCosts:
         self.work_ns = work_clock or clock
         self.run_ns = 0
         self.call_ns = 0
-        self.margin_ns = 0
+        self.margin_ns = MARGIN_NS_MIN
         self._layer = _Kind()
         self._head = _Kind()
 
@@ -138,12 +141,12 @@ class UnitCosts:
     def note_slice(self, over_ns: int) -> None:
         """Learn by how much a slice took longer than it might, or, below 0, by how much less.
 
-        So that of thousands of slices one is too long, each that is widens the margin by as much,
-        and all others let it shrink by a 4096th.
+        So that of thousands of slices one is too long, each that is widens the margin by twice as
+        much, and all others let it shrink by an 8192nd.
         """
         if over_ns > 0:
-            self.margin_ns += over_ns
-        else:
+            self.margin_ns += 2 * over_ns
+        elif self.margin_ns > MARGIN_NS_MIN:
             self.margin_ns -= self.margin_ns >> _MARGIN_DECAY_BITS
 
     def most_ns(self, kind: SegmentKind, rows: int) -> int | None:

@@ -1,8 +1,10 @@
 """Answers that are computed in slices are those of generate, whoever shares what with whom."""
 
 import copy
+import gc
 import pickle
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,6 +39,7 @@ from sslm.errors.runtime import (
 from sslm.errors.text import TextTypeError
 from sslm.memory import anonymous_memory
 from tests.converted import stories_artifact, talking_artifact
+from tests.unit.engine.test_interrupts import InterruptAt
 
 PROMPT = "Once upon a time, there was a little girl named Lily."
 STORY = PROMPT + " She loved to play outside in the park." * 4
@@ -537,3 +540,46 @@ def test_the_reference_backend_agrees(model: Model) -> None:
     with reference, reference.sequence(PROMPT, max_tokens=6) as sequence:
         finish(sequence, layers=3)
         assert sequence.result() == model.generate(PROMPT, max_tokens=6)
+
+
+def test_what_is_dropped_is_gone_at_once() -> None:
+    """Without closing anything, and without a pass of the collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        model = Model(stories_artifact())
+        pool = model.kv_pool(512)
+        prefix = finished_prefix(model, pool, PROMPT)
+        sequence = model.sequence(" She", prefix=prefix, max_tokens=5)
+        scheduler = model.scheduler()
+        scheduler.add(sequence)
+        scheduler.run(layers=7)
+        sequence.advance(max_ms=1)
+        gone = [weakref.ref(thing) for thing in (model, pool, prefix, sequence, scheduler)]
+        del model, pool, prefix, sequence, scheduler
+        assert [ref() for ref in gone] == [None] * 5
+    finally:
+        gc.enable()
+
+
+def test_an_interrupt_at_any_line(model: Model) -> None:
+    """The sequence goes on as if nothing had been, or says that it must be reset."""
+    expected = model.generate(PROMPT, max_tokens=3)
+    interrupted = torn = 0
+    for line in range(1, 2000, 41):
+        with model.sequence(PROMPT, max_tokens=3) as sequence:
+            sequence.advance(layers=2)
+            try:
+                with InterruptAt(line):
+                    finish(sequence, layers=3)
+            except KeyboardInterrupt:
+                interrupted += 1
+            try:
+                finish(sequence)
+            except SequenceInterruptedError:
+                torn += 1
+                sequence.reset(PROMPT, max_tokens=3)
+                finish(sequence)
+            assert sequence.result() == expected
+    assert interrupted > 20
+    assert torn < interrupted

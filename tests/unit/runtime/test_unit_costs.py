@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sslm.program.program import SegmentKind
-from sslm.runtime.unit_costs import ROW_COUNTS, UnitCosts
+from sslm.runtime.unit_costs import MARGIN_NS_MIN, ROW_COUNTS, UnitCosts
 from tests.toy_programs import moving_average_model
 
 PROGRAM = moving_average_model().program
@@ -67,13 +67,16 @@ def test_a_pause_of_the_thread_counts_at_most_double() -> None:
 def test_who_was_late_keeps_a_margin() -> None:
     costs = UnitCosts()
     costs.note_slice(-5000)
-    assert costs.margin_ns == 0
-    costs.note_slice(8192)
-    assert costs.margin_ns == 8192
+    assert costs.margin_ns == MARGIN_NS_MIN == 200_000
+    costs.note_slice(309_600)
+    assert costs.margin_ns == 819_200
     costs.note_slice(0)
-    assert costs.margin_ns == 8190
+    assert costs.margin_ns == 819_100
     costs.note_slice(10)
-    assert costs.margin_ns == 8200
+    assert costs.margin_ns == 819_120
+    for _ in range(20_000):
+        costs.note_slice(-1)
+    assert MARGIN_NS_MIN - 100 < costs.margin_ns <= MARGIN_NS_MIN
 
 
 def test_other_sizes_are_bounded_by_those_that_are_known() -> None:

@@ -47,7 +47,7 @@ class ContextLengthError(PartlyAdmitted, ArgumentError):
     status = Status.CONTEXT_LENGTH
     message = (
         "the request needs at least {needed_tokens} tokens and the context holds {limit_tokens}; "
-        "shorten the prompt or load the model with a larger context_tokens"
+        "shorten the prompt or ask for a larger context_tokens"
     )
     needed_tokens: int
     limit_tokens: int

@@ -19,6 +19,7 @@ from sslm.runtime.prefix import Prefix
 from sslm.runtime.saving import restore_into, save
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import sequence_size_bytes
+from sslm.runtime.snapshot import Snapshot
 from sslm.runtime.stepper import advance
 from tests.seed_cases import Case, refused, seen
 
@@ -172,6 +173,24 @@ def test_resetting_needs_pages_of_its_own(case: Case) -> None:
 # Releasing.
 
 
+def calls_of(
+    case: Case, sequence: Sequence, blob: bytes, snapshot: Snapshot
+) -> Sequences[Callable[[], object]]:
+    """Return all that can be asked of a sequence; the rest belongs to somebody else."""
+    return (
+        lambda: sequence.push([1]),
+        lambda: sequence.prefill([1]),
+        sequence.decode,
+        sequence.snapshot,
+        lambda: sequence.adopt(snapshot),
+        lambda: save(sequence),
+        lambda: restore_into(sequence, blob),
+        sequence.reset,
+        sequence.stats,
+        lambda: case.step(sequence),
+    )
+
+
 @pytest.mark.seed_call("sslm_seq_release", here="Sequence.close")
 @each_state
 def test_a_sequence_is_released_from_any_state(case: Case, state: str) -> None:
@@ -202,19 +221,7 @@ def test_a_released_sequence_is_good_for_nothing(case: Case) -> None:
     blob, snapshot = save(other), other.snapshot()
     sequence = case.filled(PROMPT, pool)
     sequence.close()
-    calls: Sequences[Callable[[], object]] = (
-        lambda: sequence.push([1]),
-        lambda: sequence.prefill([1]),
-        sequence.decode,
-        sequence.snapshot,
-        lambda: sequence.adopt(snapshot),
-        lambda: save(sequence),
-        lambda: restore_into(sequence, blob),
-        sequence.reset,
-        sequence.stats,
-        lambda: case.step(sequence),
-    )
-    for call in calls:
+    for call in calls_of(case, sequence, blob, snapshot):
         with refused(ObjectClosedError, other) as caught:
             call()
         assert caught.value.facts() == {"kind": "sequence"}
@@ -273,21 +280,9 @@ def test_two_threads_do_not_use_one_sequence(case: Case) -> None:
     pool = case.pool()
     sequence = case.filled(PROMPT, pool)
     blob, snapshot = save(sequence), sequence.snapshot()
-    calls: Sequences[Callable[[], object]] = (
-        lambda: sequence.push([1]),
-        lambda: sequence.prefill([1]),
-        sequence.decode,
-        sequence.snapshot,
-        lambda: sequence.adopt(snapshot),
-        lambda: save(sequence),
-        lambda: restore_into(sequence, blob),
-        sequence.reset,
-        sequence.stats,
-        lambda: case.step(sequence),
-    )
     before = seen(sequence)
     turn = sequence.begin_use()
-    for call in calls:
+    for call in calls_of(case, sequence, blob, snapshot):
         with pytest.raises(SequenceInUseError):
             call()
     turn.end()

@@ -55,6 +55,7 @@ class SessionSource:
         self._clock_ns = clock_ns
         self._request: TokenRequest[Conversation] | None = None
         self._is_kept = False
+        self._after: Conversation | None = None
         self.shown = ""
         """The text that was handed to whoever reads the answer."""
 
@@ -111,7 +112,8 @@ class SessionSource:
         Raises:
             NothingToUndoError: If the conversation has gone on since.
         """
-        if self._is_kept or not self.shown:
+        # An interrupt may have come right after it was kept.
+        if self._is_kept or self._session.committed.note is self._after or not self.shown:
             return
         after = (*self._asked, Message("assistant", self.shown))
         if self._request is not None and self._request.is_open:
@@ -133,6 +135,7 @@ class SessionSource:
             # An answer that was cut, or that its text spells otherwise, does not go on so.
             if whole[: len(ids)] == ids:
                 closing = whole[len(ids) :]
+        self._after = after
         request.commit(after, closing)
         self._is_kept = True
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import Final, Protocol
 
 from sslm import limits
 from sslm.engine.cutoff import Cutoff
@@ -15,6 +15,9 @@ from sslm.runtime.session_request import TokenRequest
 from sslm.text.message import Message
 
 Conversation = tuple[Message, ...]
+
+_INTRODUCTION_TOKENS_MAX: Final = 8
+"""Tokens that introduce a message: computing them again with another text takes no longer."""
 
 
 class Encode(Protocol):
@@ -146,7 +149,8 @@ def message_marks(
     """Return where earlier messages end in a prompt, ascending.
 
     Whoever edits a later message continues from there. Where text is tokenized across the end of a
-    message, it is the last position that does not depend on what follows.
+    message, it is the last position that does not depend on what follows. Before the first message
+    it is where a template's own beginning ends, if that is a long one.
 
     Args:
         encode: Encodes messages as the prompt was encoded.
@@ -166,7 +170,20 @@ def message_marks(
         if mark <= cached_count:
             break
         marks.append(mark)
+    if len(messages) == 1:
+        marks += _template_mark(encode, messages[0], prompt_ids, cached_count)
     return sorted(set(marks))
+
+
+def _template_mark(
+    encode: Encode, first: Message, prompt_ids: Sequence[int], cached_count: int
+) -> list[int]:
+    other = Message(first.role, "" if first.content else "x")
+    try:
+        mark = _common_count(encode([other], add_generation_prompt=True), prompt_ids)
+    except SslmError:
+        return []
+    return [mark] if mark > max(cached_count, _INTRODUCTION_TOKENS_MAX) else []
 
 
 def _common_count(first: Sequence[int], second: Sequence[int]) -> int:

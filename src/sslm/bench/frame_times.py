@@ -100,5 +100,5 @@ def draw_frames(times: Sequence[FrameTimes], title: str, file: BinaryIO, *, endi
     below.set_xlabel("ms, longer ones at the right edge")
     below.set_ylabel("frames")
     above.set_title(title)
-    below.legend(loc="upper left", fontsize=8)
+    below.legend(loc="upper right", fontsize=8)
     save_figure(figure, file, ending=ending)

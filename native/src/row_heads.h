@@ -7,6 +7,10 @@
 /* Query heads of a row that share what is read of a page. */
 #define SSLM_ROW_HEADS_MAX 4
 
+/* Pages that are asked for side by side: each lies in a place of its own, and the more places memory is read in at a
+ * time, the more it gives. */
+#define SSLM_FAR_PAGES 4
+
 /* One query head of a row. */
 typedef struct {
     _Alignas(SSLM_ALIGNMENT) int16_t codes[SSLM_HEAD_DIM_MAX];   /* of the query */
@@ -30,7 +34,7 @@ typedef struct {
     const int16_t *codes;
     const uint8_t *exponents;    /* any number where there is no token */
     const int16_t *near;         /* as many codes that are read next */
-    const int16_t *far;          /* and some that are read after them */
+    const int16_t *far[SSLM_FAR_PAGES];   /* as many in all that are read after them, in as many pages */
     int32_t score_start;         /* index of the page's first score */
     int32_t first;               /* tokens */
     int32_t last;                /* one past the last */

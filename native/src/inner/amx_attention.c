@@ -288,7 +288,7 @@ static void attend_lane(const sslm_tile *tile, sslm_tile_head *head, const sslm_
         .codes = page->codes,
         .exponents = exponents,
         .near = page->codes,
-        .far = page->codes,
+        .far = {page->codes, page->codes, page->codes, page->codes},
         .head_dim = tile->head_dim,
         .value_exponent = tile->value_exponents[lane],
         .nodes = tile->nodes,

@@ -66,9 +66,8 @@ void TIERED(sslm_score_row)(sslm_row_heads *row, const sslm_row_page *page)
 {
     fetch_cursor next = start_fetch(page);
     int32_t lines = 8 / row->head_count;
-    const char *end = next.far + 128 * (size_t)page->head_dim;
     for (int32_t i = 0; i < row->head_count; i++) score_row_head(&row->heads[i], page, &next, lines);
-    fetch_rest(&next, end);
+    fetch_rest(&next);
 }
 
 #endif

@@ -119,7 +119,6 @@ void TIERED(sslm_score_row)(sslm_row_heads *row, const sslm_row_page *page)
     __m512i largest[SSLM_ROW_HEADS_MAX], cut[SSLM_ROW_HEADS_MAX];
     sum_shifts shifts = shifts_of(row);
     fetch_cursor next = start_fetch(page);
-    const char *end = next.far + 128 * (size_t)page->head_dim;
     for (int i = 0; i < SSLM_ROW_HEADS_MAX; i++) largest[i] = _mm512_set1_epi32(INT32_MIN);
     /* A page holds 64 tokens, so that whole groups can be read whatever they contain. */
     int32_t token = page->first / SIDE * SIDE;
@@ -135,7 +134,7 @@ void TIERED(sslm_score_row)(sslm_row_heads *row, const sslm_row_page *page)
                 fetch_lines(&next, 4);
             }
     }
-    fetch_rest(&next, end);
+    fetch_rest(&next);
     for (int i = 0; i < row->head_count; i++) raise_largest(&row->heads[i], largest[i]);
 }
 

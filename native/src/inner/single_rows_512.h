@@ -4,30 +4,31 @@
 
 #include "tiles_512.h"
 
-/* Lines of what is read later, in two places: to be near, and to be nearer. */
+/* Lines of what is read later: of the next page, and by turns of some pages after it. */
 typedef struct {
-    const char *far;
-    const char *near;
+    const sslm_row_page *page;
+    uint32_t line;
 } fetch_cursor;
 
 ALWAYS_INLINE fetch_cursor start_fetch(const sslm_row_page *page)
 {
-    return (fetch_cursor){.far = (const void *)page->far, .near = (const void *)page->near};
+    return (fetch_cursor){.page = page};
 }
 
 /* Fetches are evenly spread over the work, since where many come together all work waits for memory. */
 ALWAYS_INLINE void fetch_lines(fetch_cursor *next, int32_t count)
 {
-    for (int32_t i = 0; i < count; i++, next->far += 64, next->near += 64) {
-        _mm_prefetch(next->near, _MM_HINT_T0);
-        _mm_prefetch(next->far, _MM_HINT_T1);
+    for (int32_t i = 0; i < count; i++, next->line++) {
+        size_t round = next->line / SSLM_FAR_PAGES, turn = next->line % SSLM_FAR_PAGES;
+        _mm_prefetch((const char *)next->page->near + 64 * (size_t)next->line, _MM_HINT_T0);
+        _mm_prefetch((const char *)next->page->far[turn] + 64 * round, _MM_HINT_T1);
     }
 }
 
-/* Fetch what is left before the end of a share. */
-ALWAYS_INLINE void fetch_rest(fetch_cursor *next, const char *end)
+/* Fetch what is left. */
+ALWAYS_INLINE void fetch_rest(fetch_cursor *next)
 {
-    while (next->far < end) fetch_lines(next, 1);
+    while (next->line < 2 * (uint32_t)next->page->head_dim) fetch_lines(next, 1);
 }
 
 /* Turn 16 of a page's sums of products, cut by head->sum_shift, into scores; return the largest so far. */
@@ -273,7 +274,6 @@ void TIERED(sslm_attend_row)(sslm_row_heads *row, const sslm_row_page *page)
     page_tokens tokens = tokens_of(page);
     row_weights weights[SSLM_ROW_HEADS_MAX];
     fetch_cursor next = start_fetch(page);
-    const char *end = next.far + 128 * (size_t)page->head_dim;
     for (int32_t i = 0; i < row->head_count; i++) weigh_row(&row->heads[i], page, &tokens, &next, &weights[i]);
     for (int32_t i = 0; i < row->head_count; i++) {
         for (int32_t d = 0; d < page->head_dim; d += 64) {
@@ -285,7 +285,7 @@ void TIERED(sslm_attend_row)(sslm_row_heads *row, const sslm_row_page *page)
             }
         }
     }
-    fetch_rest(&next, end);
+    fetch_rest(&next);
 }
 
 uint64_t TIERED(sslm_divide_row)(const sslm_row_head *head, int32_t head_dim, int32_t value_exponent, int32_t *out)

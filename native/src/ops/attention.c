@@ -2,10 +2,6 @@
 #include "attention.h"
 #include "ops.h"
 
-/* How far ahead pages are asked for, to be near and to be nearer: one distance alone keeps too few lines under way. */
-#define FAR_PAGES 2
-#define NEAR_PAGES 1
-
 /* A row, and the query heads of one key/value head that attend together from it. */
 typedef struct {
     sslm_head_place keys;
@@ -25,38 +21,45 @@ static int32_t last_page(const row_place *at)
     return at->last_key / SSLM_PAGE_TOKENS;
 }
 
-/* The codes that are read some pages after a page of a state: after the last page of keys come the values, and after
- * these the next head's keys. */
+/* Pages are visited in this order: those of a head's keys, those of its values, those of the next head's keys. This is
+ * the number of a first one. */
+static int32_t first_visit(const row_place *at, int32_t state)
+{
+    int32_t count = last_page(at) + 1 - first_page(at);
+    return (2 * (int32_t)at->keys.kv_head + (state == at->keys.job->op->values)) * count;
+}
+
+/* The codes that are read some visits after a page of a state; of a last head's, any. */
 static const int16_t *codes_ahead(const row_place *at, int32_t state, int32_t page, int32_t ahead)
 {
     const sslm_op *op = at->keys.job->op;
-    int32_t last = last_page(at), count = last + 1 - first_page(at);
+    int32_t count = last_page(at) + 1 - first_page(at);
     sslm_head_place place = at->keys;
-    page += ahead;
-    if (page > last && state == op->values) {
-        page -= count;
-        state = op->state;
-        if (place.kv_head + 1 < (size_t)place.job->program->states[state].head_count) place.kv_head++;
-    } else if (page > last) {
-        page -= count;
-        state = op->values;
+    for (page += ahead; page > last_page(at); page -= count) {
+        int32_t is_keys = state == op->state;
+        place.kv_head += !is_keys && place.kv_head + 1 < (size_t)place.job->program->states[state].head_count;
+        state = is_keys ? op->values : op->state;
     }
-    return page_codes(&place, state, page < last ? page : last);
+    return page_codes(&place, state, page);
 }
 
 static sslm_row_page page_of(const row_place *at, int32_t state, int32_t page)
 {
     const sslm_job *job = at->keys.job;
+    uint32_t visit = (uint32_t)(first_visit(at, state) + page - first_page(at));
+    int32_t turn = (int32_t)(visit % SSLM_FAR_PAGES), part = SSLM_PAGE_TOKENS / SSLM_FAR_PAGES * at->keys.head_dim;
     sslm_row_page found = {
         .codes = page_codes(&at->keys, state, page),
         .exponents = page_exponents(&at->keys, state, page),
-        .near = codes_ahead(at, state, page, NEAR_PAGES),
-        .far = codes_ahead(at, state, page, FAR_PAGES),
+        .near = codes_ahead(at, state, page, 1),
         .score_start = (page - first_page(at)) * SSLM_PAGE_TOKENS,
         .head_dim = at->keys.head_dim,
         .value_exponent = at->value_exponent,
         .nodes = job->program->pow2_nodes,
     };
+    /* Each of some visits asks for a part of all the pages that as many visits after them read. */
+    for (int32_t i = 0; i < SSLM_FAR_PAGES; i++)
+        found.far[i] = codes_ahead(at, state, page, SSLM_FAR_PAGES - turn + i) + turn * part;
     clip_page(page, at->first_key, at->last_key, &found.first, &found.last);
     return found;
 }
@@ -105,7 +108,7 @@ static void score_pages(row_place *at)
     TIERED(sslm_start_scores)(at->row, at->keys.head_dim);
     for (int32_t page = first_page(at); page <= last_page(at); page++) {
         sslm_row_page keys = page_of(at, op->state, page);
-        int32_t ahead = page + FAR_PAGES < last_page(at) ? page + FAR_PAGES : last_page(at);
+        int32_t ahead = page + SSLM_FAR_PAGES < last_page(at) ? page + SSLM_FAR_PAGES : last_page(at);
         __builtin_prefetch(page_exponents(&at->keys, op->state, ahead));
         __builtin_prefetch(page_exponents(&at->keys, op->values, ahead));
         int32_t key_exponent = largest_exponent(keys.exponents, keys.first, keys.last);

@@ -2,10 +2,11 @@
 
     python -X dev -m benchmarks.thread_stress [--seconds 60] [--seed 1]
 
-Pages are taken and given back by several threads. On each backend: sequences of one pool by several threads, one by all of
-them, prefixes that are released while others adopt them, models that are closed in the middle of requests,
-signals at random moments. Whatever is computed is compared with what lone sequences answer; in the end all
-pages are free. The first thing that is wrong is raised; a thread that hangs is, too.
+Pages are taken and given back by several threads. On each backend: sequences of one pool by several
+threads, one by all of them, prefixes that are released while others adopt them, models that are
+closed in the middle of requests, signals at random moments. Whatever is computed is compared with
+what lone sequences answer; in the end all pages are free. The first thing that is wrong is raised;
+a thread that hangs is, too.
 """
 
 import argparse

@@ -25,7 +25,7 @@ from tests.stress import (
     released_prefixes,
 )
 
-SECONDS = float(os.environ.get("SSLM_TEST_STRESS_SECONDS", "0.6"))
+SECONDS = float(os.environ.get("SSLM_TEST_STRESS_SECONDS", "0.4"))
 """Of each kind of work; ``python -m benchmarks.thread_stress`` takes longer."""
 PROMPT = "Once upon a time"
 has_timers = pytest.mark.skipif(sys.platform == "win32", reason="needs timers that send signals")

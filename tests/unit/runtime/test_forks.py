@@ -23,7 +23,7 @@ from tests.forking import in_child
 from tests.sequences import PROMPT, end, new_pool, new_sequence, reference_plan, run
 from tests.tiny_models import MODEL_ID
 
-FORKS = int(os.environ.get("SSLM_TEST_FORKS", "5"))
+FORKS = int(os.environ.get("SSLM_TEST_FORKS", "3"))
 """Forks at random moments; more of them by hand."""
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -134,6 +134,24 @@ def by_session(model: Model, requests: list[Asked]) -> list[Answer | None]:
     return answers
 
 
+def by_slices(model: Model, requests: list[Asked]) -> list[Answer | None]:
+    """Advance all ``sequence`` at once, in slices of milliseconds and of few layers by turns."""
+    scheduler = model.scheduler()
+    sequences = [
+        None if one.is_chat else model.sequence(one.prompt, **one.options) for one in requests
+    ]
+    asked = [one for one in sequences if one is not None]
+    for sequence in asked:
+        scheduler.add(sequence)
+    while not all(sequence.done for sequence in asked):
+        for failure in (*scheduler.run(max_ms=2), *scheduler.run(layers=3)):
+            raise failure.error
+    answers = [one and Answer.of(one.result()) for one in sequences]
+    for sequence in asked:
+        sequence.close()
+    return answers
+
+
 def by_command(model: Model, requests: list[Asked]) -> list[Answer | None]:
     """Read the bytes on stdout of ``sslm generate`` and ``sslm chat``, run in this process."""
     return [_command(model, one) if one.has_command else None for one in requests]
@@ -169,6 +187,7 @@ FACES: dict[str, Face] = {
     "sslm generate --json": by_json,
     "sslm generate --json, own process": by_process,
     "session.say, all of it saved": by_session,
+    "sequence, all at once in slices": by_slices,
 }
 
 

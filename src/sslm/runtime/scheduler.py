@@ -230,7 +230,9 @@ class Scheduler:
                             entry.credit -= chosen.units
             budget.end()
             outcomes = [Outcome(one, error=failed[one]) for one in self.sequences if one in failed]
-            self._entries = [entry for entry in self._entries if not entry.sequence.is_closed]
+            # One that was closed only now is told of by the next call.
+            gone = [one for one in failed if one.is_closed]
+            self._entries = [entry for entry in self._entries if entry.sequence not in gone]
             return outcomes
 
     def _waiting(self, failed: dict[Sequence, SslmError]) -> list[_Entry]:

@@ -38,6 +38,7 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.text import TextTypeError
 from sslm.memory import anonymous_memory
+from sslm.program.parallel_for import ParallelFor
 from tests.converted import stories_artifact, talking_artifact
 from tests.unit.engine.test_interrupts import InterruptAt
 
@@ -533,6 +534,35 @@ def test_a_model_that_is_closed() -> None:
             make()
     for thing in (sequence, prefix, pool):
         thing.close()
+
+
+def run_backwards(task: Callable[[int], None], task_count: int) -> None:
+    """Run a host's tasks one after the other, the last one first."""
+    for index in reversed(range(task_count)):
+        task(index)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"threads": 2}, {"parallel_for": ParallelFor(run_backwards, max_tasks=3, scope="all")}],
+    ids=["threads", "hook"],
+)
+def test_shared_work(model: Model, options: dict[str, Any]) -> None:
+    """Slices of a model that shares its work, in milliseconds and in layers."""
+    with Model(stories_artifact(), **options) as sharing, sharing.kv_pool(1024) as pool:
+        prefix = finished_prefix(sharing, pool)
+        scheduler = sharing.scheduler()
+        sequences = [sharing.sequence(text, prefix=prefix, max_tokens=9) for text in (" He", " A")]
+        for sequence in sequences:
+            scheduler.add(sequence)
+        while not all(sequence.done for sequence in sequences):
+            scheduler.run(max_ms=0.5)
+            scheduler.run(layers=3)
+        for sequence in sequences:
+            expected = model.generate(sequence.prompt_token_ids, max_tokens=9)
+            assert sequence.result() == expected
+            sequence.close()
+        prefix.close()
 
 
 def test_the_reference_backend_agrees(model: Model) -> None:

@@ -307,6 +307,24 @@ def test_one_that_is_closed_is_gone() -> None:
         bench.scheduler.remove(first.sequence)
 
 
+def test_one_that_is_closed_behind_its_last_slice_is_told_of_next() -> None:
+    bench = Bench()
+    first, second = bench.speak([1], max_tokens=1), bench.speak([2])
+
+    def close_the_other() -> bool:
+        # After the last look at the first one in this call.
+        first.sequence.close()
+        return second.get_ready()
+
+    bench.scheduler.remove(second.sequence)
+    bench.scheduler.add(second.sequence, get_ready=close_the_other)
+    assert bench.run(units=TOKEN_UNITS) == []
+    assert bench.scheduler.sequences == [first.sequence, second.sequence]
+    (outcome,) = bench.run(units=1)
+    assert outcome.sequence is first.sequence
+    assert bench.scheduler.sequences == [second.sequence]
+
+
 # Who is in.
 
 

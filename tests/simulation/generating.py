@@ -163,6 +163,9 @@ class Generator:
         if chance.random() < 0.7:
             ends.append(("release_snapshot", {"snapshot": snapshot}))
         yield from chance.sample(ends, len(ends))
+        if kind == "reset":
+            for slot in slots:
+                yield "push", {"seq": slot, **self._tokens(self._model_at(slot))}
         yield from self._speak()
         yield from self._compute(seq, other)
 

@@ -31,10 +31,7 @@ def _share_partial_pages(original: Callable[[SequenceState], Snapshot]) -> Any:
 
 
 def _move_stopped_chunks(original: Callable[..., None]) -> Any:
-    def advance_by_runs(
-        program: Any, run: Any, sequences: Any, *, budget_units: int, row_count_max: int
-    ) -> None:
-        sizes = {"budget_units": budget_units, "row_count_max": row_count_max}
+    def advance_by_runs(program: Any, run: Any, sequences: Any, **sizes: Any) -> None:
         try:
             original(program, run, sequences, **sizes)
         except SslmError:
@@ -57,9 +54,9 @@ def _give_back_twice(original: Callable[[PageHold], None]) -> Any:
     return release
 
 
-def _keep_saturations(original: Callable[[SequenceState, Snapshot], None]) -> Any:
-    def adopt(state: SequenceState, snapshot: Snapshot) -> None:
-        original(state, snapshot)
+def _keep_saturations(original: Callable[..., None]) -> Any:
+    def adopt(state: SequenceState, *arguments: Any, **named: Any) -> None:
+        original(state, *arguments, **named)
         state.memory.saturations[:] = bytes(state.memory.saturations.nbytes)
 
     return adopt

@@ -11,7 +11,7 @@ from sslm.runtime.unit_costs import MARGIN_NS_MIN, UnitCosts
 
 NANOSECONDS_PER_MS = 1_000_000
 
-_MARGIN_SHARE_BITS = 2
+_MARGIN_SHARE_BITS = 1
 _SPLIT_UNITS = 2
 
 

@@ -41,32 +41,32 @@ def stand(request: pytest.FixtureRequest) -> Iterator[Stand]:
 
 
 def test_different_sequences_in_different_threads(stand: Stand) -> None:
-    assert different_sequences(stand, SECONDS, 1) > 4
+    assert different_sequences(stand, SECONDS, 1) >= 4
     stand.require_rest()
 
 
 def test_pages_in_different_threads() -> None:
-    assert pages_alone(SECONDS, 6) > 100
+    assert pages_alone(SECONDS, 6) >= 4
 
 
 def test_one_sequence_in_several_threads(stand: Stand) -> None:
-    assert one_sequence(stand, SECONDS, 2) > 100
+    assert one_sequence(stand, SECONDS, 2) >= 4
     stand.require_rest()
 
 
 def test_prefixes_that_are_released_while_others_adopt_them(stand: Stand) -> None:
-    assert released_prefixes(stand, SECONDS, 3) > 3
+    assert released_prefixes(stand, SECONDS, 3) >= 4
     stand.require_rest()
 
 
 @has_timers
 def test_signals_at_random_moments(stand: Stand) -> None:
-    assert interrupts(stand, SECONDS, 4) > 3
+    assert interrupts(stand, SECONDS, 4) >= 4
     stand.require_rest()
 
 
 def test_models_that_are_closed_while_others_use_them() -> None:
-    assert models_that_close(2 * SECONDS, 5) > 3
+    assert models_that_close(2 * SECONDS, 5) >= 4
 
 
 def test_models_that_several_threads_open_and_close() -> None:

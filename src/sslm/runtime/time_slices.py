@@ -119,7 +119,7 @@ class SliceBudget:
             self.costs.note_calls(self._call_count, elapsed_ns - run_ns)
             # A single unit had to be run, however long it takes.
             if self._unit_count > 1:
-                self.costs.note_slice(elapsed_ns - self._max_ns)
+                self.costs.note_slice(elapsed_ns, self._max_ns)
 
 
 def _nanoseconds(max_ms: float) -> int:

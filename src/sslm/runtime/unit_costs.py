@@ -138,14 +138,17 @@ class UnitCosts:
         cost.note(elapsed_ns // count, 0)
         self.call_ns = cost.ns
 
-    def note_slice(self, over_ns: int) -> None:
-        """Learn by how much a slice took longer than it might, or, below 0, by how much less.
+    def note_slice(self, elapsed_ns: int, max_ns: int) -> None:
+        """Learn how long a slice took, and how long it might.
 
         So that of thousands of slices one is too long, each that is widens the margin by twice as
-        much, and all others let it shrink by an 8192nd.
+        much, and all others let it shrink by an 8192nd. But by no more than an eighth of its time
+        at once: the longest ones tell of something else than slices.
         """
+        over_ns = elapsed_ns - max_ns
         if over_ns > 0:
-            self.margin_ns += 2 * over_ns
+            wider_ns = min(self.margin_ns + min(2 * over_ns, max_ns >> 3), max_ns >> 1)
+            self.margin_ns = max(self.margin_ns, wider_ns)
         elif self.margin_ns > MARGIN_NS_MIN:
             self.margin_ns -= self.margin_ns >> _MARGIN_DECAY_BITS
 

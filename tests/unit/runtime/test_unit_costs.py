@@ -66,17 +66,28 @@ def test_a_pause_of_the_thread_counts_at_most_double() -> None:
 
 def test_who_was_late_keeps_a_margin() -> None:
     costs = UnitCosts()
-    costs.note_slice(-5000)
+    costs.note_slice(3_995_000, 4_000_000)
     assert costs.margin_ns == MARGIN_NS_MIN == 200_000
-    costs.note_slice(309_600)
+    costs.note_slice(4_209_600, 4_000_000)
+    assert costs.margin_ns == 619_200
+    costs.note_slice(4_100_000, 4_000_000)
     assert costs.margin_ns == 819_200
-    costs.note_slice(0)
+    costs.note_slice(4_000_000, 4_000_000)
     assert costs.margin_ns == 819_100
-    costs.note_slice(10)
-    assert costs.margin_ns == 819_120
     for _ in range(20_000):
-        costs.note_slice(-1)
+        costs.note_slice(1, 4_000_000)
     assert MARGIN_NS_MIN - 100 < costs.margin_ns <= MARGIN_NS_MIN
+
+
+def test_one_that_was_very_late_does_not_cost_all_others_their_time() -> None:
+    costs = UnitCosts()
+    costs.note_slice(10**9, 4_000_000)
+    assert costs.margin_ns == 700_000
+    for _ in range(10):
+        costs.note_slice(10**9, 4_000_000)
+    assert costs.margin_ns == 2_000_000
+    costs.note_slice(10**9, 100_000)
+    assert costs.margin_ns == 2_000_000
 
 
 def test_other_sizes_are_bounded_by_those_that_are_known() -> None:

@@ -11,7 +11,7 @@ from sslm.program.stepping import head_blocks_between, layers_between
 ROW_COUNTS: Final = (1, 2, 4, 8, 16, 32, 48, 64)
 """Rows that a chunk is given where time decides. Kernels work in blocks of rows of such sizes."""
 
-MARGIN_NS_MIN: Final = 200_000
+MARGIN_NS_MIN: Final = 300_000
 """Nanoseconds that a slice leaves unused if none was ever late."""
 
 _DECAY_BITS: Final = 4
@@ -142,12 +142,12 @@ class UnitCosts:
         """Learn how long a slice took, and how long it might.
 
         So that of thousands of slices one is too long, each that is widens the margin by twice as
-        much, and all others let it shrink by an 8192nd. But by no more than an eighth of its time
+        much, and all others let it shrink by an 8192nd. But by no more than a quarter of its time
         at once: the longest ones tell of something else than slices.
         """
         over_ns = elapsed_ns - max_ns
         if over_ns > 0:
-            wider_ns = min(self.margin_ns + min(2 * over_ns, max_ns >> 3), max_ns >> 1)
+            wider_ns = min(self.margin_ns + min(2 * over_ns, max_ns >> 2), max_ns >> 1)
             self.margin_ns = max(self.margin_ns, wider_ns)
         elif self.margin_ns > MARGIN_NS_MIN:
             self.margin_ns -= self.margin_ns >> _MARGIN_DECAY_BITS

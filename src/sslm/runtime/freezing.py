@@ -32,8 +32,6 @@ def freeze(state: SequenceState) -> Snapshot:
     struct, position = state.data.struct, state.position
     in_flight = _in_flight(state)
     begun = position + (len(in_flight.token_ids) if in_flight else 0)
-    # A chunk that has not run is none yet: its tokens are still pending.
-    is_unrun = struct.is_in_flight and in_flight is None
     stops, first = state_stops(state.layout, position, in_flight), first_unsealed(position)
     has_last = position and in_flight is None
     return Snapshot(
@@ -49,7 +47,7 @@ def freeze(state: SequenceState) -> Snapshot:
         counters=Counters(
             saturations=bytes(state.memory.saturations),
             layers_run=struct.layers_run,
-            chunk_count=struct.chunk_count - int(is_unrun),
+            chunk_count=struct.chunk_count,
             forced_tokens=state.forced_tokens,
         ),
         fixed=bytes(state.memory.fixed),
@@ -60,7 +58,7 @@ def freeze(state: SequenceState) -> Snapshot:
 
 def _in_flight(state: SequenceState) -> InFlight | None:
     struct = state.data.struct
-    if not struct.is_in_flight or struct.next_segment == 0:
+    if not struct.is_in_flight:
         return None
     span = state.data.span()
     rows = span.row_count

@@ -157,7 +157,6 @@ def test_a_step_that_an_interrupt_cuts_short_loses_no_page_and_gives_none_twice(
             if not interrupted_at_line(line, partial(step, mine, theirs), is_code_of(kv_pool)):
                 break
             interrupted += 1
-            gc.collect()
             rest = pool.hold()
             rest.take_free(6)
             held = rest.pages + mine.pages + theirs.pages

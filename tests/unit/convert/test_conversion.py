@@ -22,7 +22,6 @@ from sslm.errors.commands import OutputExistsError, OutputNotFileError
 from sslm.errors.convert import ConversionDiffersError
 from sslm.errors.model import SourceTensorMissingError
 from sslm.errors.runtime import OptionRangeError
-from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
 from sslm.runtime.sequence_options import SequenceOptions
@@ -186,15 +185,10 @@ def test_unknown_weights_are_refused_before_anything_is_read(tmp_path: Path) -> 
 class WrongBackend(NativeBackend):
     """A machine that computes something else: its final norm has another model's gains."""
 
-    def compile(
-        self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
-    ) -> Any:
+    def compile(self, program: Program, tensors: Tensors, **options: Any) -> Any:
         """Bind to one wrong tensor."""
         wrong = {**tensors, "final_norm": tensors["layers.0.input_layernorm"]}
-        plan: Plan = super().compile(
-            program, wrong, row_count_max=row_count_max, context_tokens=context_tokens
-        )
-        return plan
+        return super().compile(program, wrong, **options)
 
 
 def expect_failure(source: Path, out: Path, error: type[SslmError]) -> SslmError:

@@ -62,23 +62,29 @@ class Conversation:
             )
         )
 
-    def edit(self, number: int | None, text: str) -> bool | None:
+    @property
+    def said_count(self) -> int:
+        """How many messages the user has said."""
+        return len(self._said())
+
+    def _said(self) -> list[int]:
+        """Return where the user's messages are."""
+        return [at for at, one in enumerate(self._session.messages) if one.role == "user"]
+
+    def edit(self, number: int, text: str) -> bool:
         """Say *text* in place of an earlier message, which stays if the new one gets no answer.
 
         Args:
-            number: Of the user's messages, from 1; None for the last.
+            number: Of the user's messages, from 1 to :attr:`said_count`.
             text: What to say.
 
         Returns:
-            As :meth:`say`, or None if there is no such message.
+            As :meth:`say`.
         """
-        said = [at for at, one in enumerate(self._session.messages) if one.role == "user"]
-        number = len(said) if number is None else number
-        if not 1 <= number <= len(said):
-            return None
+        at = self._said()[number - 1]
         return self._show_answer(
             lambda on_progress: self._session.edit_stream(
-                said[number - 1],
+                at,
                 text,
                 max_tokens=self._max_tokens,
                 stop=self._stop,

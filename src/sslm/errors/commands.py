@@ -74,3 +74,12 @@ class OutputIsFolderError(ArgumentError):
     status = Status.OUTPUT_IS_FOLDER
     message = "{path} is a folder; name the file to write"
     path: str
+
+
+class ChatCommandError(ArgumentError):
+    """A line of a chat gives a command that does not exist or make sense; nothing was done."""
+
+    status = Status.CHAT_COMMAND
+    message = "{command} is refused: {problem}"
+    command: str
+    problem: str

@@ -95,7 +95,7 @@ def test_an_earlier_message_is_edited_by_its_number(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     saved = tmp_path / "saved.json"
-    lines = ["One", "Two", "Three", "/edit 2 2 it is", "/edit 9 x", "/edit 0 x", f"/save {saved}"]
+    lines = ["One", "Two", "Three", "/edit  2 2 it is", f"/save {saved}"]
     _pipe(monkeypatch, "\n".join(lines))
     assert run(["chat", "-v", "-m", str(talker), "--max-tokens", "8"]) == 0
     messages = json.loads(saved.read_text(encoding="utf-8"))["messages"]
@@ -103,8 +103,6 @@ def test_an_earlier_message_is_edited_by_its_number(
     edited = _answer(talker, "One", first, "2 it is")
     assert [one["content"] for one in messages] == ["One", first, "2 it is", edited]
     notes = capsys.readouterr().err
-    assert "you have said no message 9, and nothing was said" in notes
-    assert "you have said no message 0" in notes
     # What was computed of the conversation before the edited message was not computed again.
     counts = [int(found) for found in re.findall(r"(\d+) tokens were saved before", notes)]
     assert len(counts) == 4
@@ -197,24 +195,83 @@ def test_a_person_who_types_no_text_is_told_so(
     assert "surrogate" in capsys.readouterr().err
 
 
+REFUSED = (
+    ("/edit 7 x", "/edit is refused: the number '7' is none of your messages, which are 1 to 1"),
+    ("/edit 0 x", "/edit is refused: the number '0' is none"),
+    ("/edit -1 x", "/edit is refused: the number '-1' is none"),
+    ("/edit +1 x", "/edit is refused: the number '+1' is none"),
+    ("/edit  7 x", "/edit is refused: the number '7' is none"),
+    ("/edit 99999999999999999999 x", "/edit is refused: the number '99999999999999999999' is none"),
+    ("/edit " + "9" * 5000 + " x", "/edit is refused: the number '999"),
+    ("/edit 1", "/edit 1 is refused: it needs the new text after the number"),
+    ("/edit 1  ", "/edit 1 is refused: it needs the new text after the number"),
+    ("/edit", "/edit is refused: it needs the new text after it"),
+    ("/foo", "'/foo' is refused: there is no such command; /help lists them"),
+    ("/ undo", "'/' is refused: there is no such command"),
+    ("/save", "/save is refused: it needs a file's name after it"),
+    ("/save!  ", "/save! is refused: it needs a file's name after it"),
+    ("/undo 3", "/undo is refused: it takes nothing after it, found '3'"),
+    ("/quit now", "/quit is refused: it takes nothing after it, found 'now'"),
+    ("/help me", "/help is refused: it takes nothing after it, found 'me'"),
+)
+
+
+@pytest.mark.parametrize(("line", "told"), REFUSED, ids=[line[:20] for line, _ in REFUSED])
+def test_a_refused_command_ends_a_pipe(
+    line: str,
+    told: str,
+    talker: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _pipe(monkeypatch, f"Hello\n{line}\nnever read\n")
+    # That nobody wants notes is no reason to hide an error.
+    assert run(["chat", "-q", "-m", str(talker), "--max-tokens", "8"]) == 4
+    out, error = capsys.readouterr()
+    assert out == _answer(talker, "Hello") + "\n"
+    assert error.startswith(f"error: {told}")
+
+
+@pytest.mark.parametrize("command", ["/undo", "/edit x", "/edit 1 x"])
+def test_a_pipe_ends_where_nothing_was_said(
+    command: str, sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pipe(monkeypatch, f"{command}\nnever read\n")
+    assert sslm_command.text("chat", "-m", talker, code=4) == ""
+
+
+def test_a_person_is_told_what_is_refused_and_goes_on(
+    talker: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = tmp_path / "saved.json"
+    refused = [line for line, _ in REFUSED]
+    _person(monkeypatch, "/undo", "Hello", *refused, "/help", f"/save {saved}", "/quit")
+    assert run(["chat", "-m", str(talker), "--max-tokens", "8"]) == 0
+    out, notes = capsys.readouterr()
+    assert out == _answer(talker, "Hello") + "\n"
+    for _, told in (("", "/undo is refused: no message has been said"), *REFUSED):
+        assert f"error: {told}" in notes
+    assert notes.count("/undo takes back the last message") == 2
+    messages = json.loads(saved.read_text(encoding="utf-8"))["messages"]
+    assert messages[0] == {"role": "user", "content": "Hello"}
+    assert len(messages) == 2
+
+
 def test_the_digest_of_every_answer_goes_to_stderr(
     talker: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _pipe(monkeypatch, "Hello\n/undo\n/undo\n/unknown\n/edit Other\n/edit\n/save! \n")
+    _pipe(monkeypatch, "Hello\n/undo\n/help\n")
     assert run(["chat", "-m", str(talker), "--max-tokens", "8", "--no-progress"]) == 0
     with Model(talker) as model:
         digest = model.chat([Message("user", "Hello")], max_tokens=8).digest
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"digest {digest} (8 tokens, length)"
-    assert lines[1:3] == ["undone: Hello", "there is nothing to undo"]
-    assert lines[3] == "there is no command /unknown"
-    assert lines[4].startswith("/undo takes back")
-    # Nothing was said, so nothing was answered either.
-    assert lines[5:] == [
-        "there is nothing to edit, and nothing was said",
-        "/edit needs the new text after it",
-        "/save! needs a file's name after it",
-    ]
+    assert lines[1] == "undone: Hello"
+    assert lines[2].startswith("/undo takes back the last message")
+    assert len(lines) == 3
 
 
 def test_the_first_error_ends_a_pipe(

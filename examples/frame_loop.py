@@ -11,16 +11,21 @@ Example: python examples/frame_loop.py -m smollm2-135m --frames 3600 --budget-ms
 import argparse
 import gc
 import json
+import math
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import sslm
+from sslm import limits
+from sslm.artifact.atomic_file import atomic_file
 from sslm.bench.frame_times import FrameTimes, draw_frames, frame_table
-from sslm.bench.plot import ENDINGS, require_plot_library
+from sslm.bench.plot import ENDINGS, require_picture
+from sslm.cli.failures import explain
 
 SCENE = (
     "The storm has cut the harbour town off from the world. Four people sit at one table of the inn"
@@ -178,49 +183,72 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.frames < 1:
         parser.error("--frames must be at least 1")
+    if not 1 <= options.threads <= limits.THREAD_COUNT_MAX:
+        parser.error(f"--threads must be from 1 to {limits.THREAD_COUNT_MAX}")
+    if not (math.isfinite(options.budget_ms) and 0 <= options.budget_ms <= limits.SLICE_MS_MAX):
+        parser.error(f"--budget-ms must be from 0 to {limits.SLICE_MS_MAX}")
     if options.plot and options.plot.suffix[1:].lower() not in ENDINGS:
         parser.error(f"{options.plot} does not end in .{' or .'.join(ENDINGS)}")
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the loop and print what came of it; 1 if a line differs from the unsliced one."""
+    """Run the loop, print what came of it, and return the exit code.
+
+    It is 1 if a line differs from the unsliced one or ``--check`` had none to compare, and else
+    that of the ``sslm`` command, with its words for what went wrong.
+    """
     options = parsed(arguments)
-    if options.plot:
-        require_plot_library()
+    try:
+        if options.plot:
+            require_picture(options.plot, is_replaced=True)
+        facts, times = measured(options)
+        print(json.dumps(facts) if options.json else report(facts, times))
+        if options.plot:
+            title = f"{options.characters} characters, {options.budget_ms:g} ms of each frame"
+            with atomic_file(options.plot) as file:
+                draw_frames(times, title, file, ending=options.plot.suffix[1:].lower())
+    except (sslm.SslmError, KeyboardInterrupt) as error:
+        return explain(error, is_json=options.json)
+    if options.check and not facts["lines"]:
+        print(
+            "no line was finished, so that nothing was compared; run more frames", file=sys.stderr
+        )
+        return 1
+    return 1 if facts["differing_lines"] else 0
+
+
+def measured(options: argparse.Namespace) -> tuple[dict[str, object], list[FrameTimes]]:
+    """Run the loop; return what came of it, and the times of its frames."""
     with sslm.load(options.model, threads=options.threads) as model:
         # While the game loads: brings the weights and the tokenizer into memory, and all that is
         # there to stay out of the sight of Python's collector, which takes milliseconds for it.
         model.generate(SCENE, max_tokens=2)
         gc.collect()
         gc.freeze()
-        scene = Scene(model, options.characters)
-        times = run_frames(
-            scene,
-            frames=options.frames,
-            budget_ms=options.budget_ms,
-            is_paced=not options.unpaced,
-            show=not options.json,
-        )
-        lines = [line for character in scene.characters for line in character.lines]
-        differing = differing_lines(model, scene) if options.check else None
-        facts = {
-            "tier": model.tier,
-            "threads": model.threads,
-            "frames": options.frames,
-            "budget_ms": options.budget_ms,
-            "lines": len(lines),
-            "tokens": sum(len(answer.token_ids) for _, answer in lines),
-            "differing_lines": differing,
-            "ms": {one.name: one.facts() for one in times},
-        }
-        scene.close()
-    if options.plot:
-        title = f"{options.characters} characters, {options.budget_ms:g} ms of each frame"
-        with options.plot.open("wb") as file:
-            draw_frames(times, title, file, ending=options.plot.suffix[1:].lower())
-    print(json.dumps(facts) if options.json else report(facts, times))
-    return 1 if differing else 0
+        with closing(Scene(model, options.characters)) as scene:
+            times = run_frames(
+                scene,
+                frames=options.frames,
+                budget_ms=options.budget_ms,
+                is_paced=not options.unpaced,
+                show=not options.json,
+            )
+            lines = [line for character in scene.characters for line in character.lines]
+            facts: dict[str, object] = {
+                "tier": model.tier,
+                "threads": model.threads,
+                "frames": options.frames,
+                "budget_ms": options.budget_ms,
+                "lines": len(lines),
+                "tokens": sum(len(answer.token_ids) for _, answer in lines),
+                # Of none it cannot be said that they are the same.
+                "differing_lines": differing_lines(model, scene)
+                if options.check and lines
+                else None,
+                "ms": {one.name: one.facts() for one in times},
+            }
+    return facts, times
 
 
 def report(facts: dict[str, object], times: Sequence[FrameTimes]) -> str:

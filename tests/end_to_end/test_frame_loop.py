@@ -46,7 +46,7 @@ def test_a_line_that_differs_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(frame_loop, "differing_lines", lambda model, scene: 1)
-    options = ["--frames", "2", "--unpaced", "--check"]
+    options = ["--frames", str(FRAMES), "--unpaced", "--check"]
     assert frame_loop.main(["-m", str(stories_artifact()), *options]) == 1
     assert capsys.readouterr().out.endswith("lines that differ from the unsliced answer: 1\n")
 
@@ -59,8 +59,58 @@ def test_a_picture(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"<?xml")
 
 
+def test_nothing_to_compare_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--frames", "1", "--budget-ms", "0", "--unpaced", "--check", "--json"]
+    assert frame_loop.main(["-m", str(stories_artifact()), *options]) == 1
+    out, error = capsys.readouterr()
+    facts = json.loads(out)
+    assert (facts["lines"], facts["differing_lines"]) == (0, None)
+    assert error.startswith("no line was finished, so that nothing was compared")
+
+
+def test_what_the_library_refuses_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSLM_CACHE_DIR", str(tmp_path))
+    missing = tmp_path / "there is none.sslm"
+    other = tmp_path / "other.sslm"
+    other.write_bytes(b"no model")
+    for model, code in (("no-such-model", 4), (missing, 3), (other, 3)):
+        assert frame_loop.main(["-m", str(model)]) == code
+        out, error = capsys.readouterr()
+        assert out == ""
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
+        assert frame_loop.main(["-m", str(model), "--json"]) == code
+        assert json.loads(capsys.readouterr().out)["error"]["exit_code"] == code
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*arguments: object, **options: object) -> None:
+        pytest.fail("a model was opened")
+
+    monkeypatch.setattr("sslm.load", load)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)
+        assert frame_loop.main(["--plot", str(tmp_path / "frames.svg")]) == 4
+    assert capsys.readouterr().err.startswith("error: pictures are drawn by matplotlib")
+    monkeypatch.setattr("sslm.bench.plot.require_plot_library", lambda: None)
+    assert frame_loop.main(["--plot", str(tmp_path / "nowhere" / "frames.svg")]) == 4
+    assert "No such file or directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
-    "options", [["--frames", "0"], ["--plot", "frames.txt"], ["--characters", "5"]]
+    "options",
+    [
+        ["--frames", "0"],
+        ["--plot", "frames.txt"],
+        ["--characters", "5"],
+        ["--threads", "0"],
+        ["--threads", "257"],
+        *(["--budget-ms", text] for text in ("-1", "nan", "inf", "1e9")),
+    ],
 )
 def test_bad_options(options: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -47,6 +47,23 @@ def require_replaceable(path: str | os.PathLike[str]) -> bool:
     return True
 
 
+def require_place(path: str | os.PathLike[str], *, is_replaced: bool) -> None:
+    """Raise before work is done what :func:`atomic_file` would raise after it.
+
+    Raises:
+        OutputExistsError: If the name is taken, and may not be.
+        UnwritableFileError, DiskFullError: If the system does not let us make a file there.
+        ArgumentError: As :func:`require_replaceable` does.
+    """
+    if require_replaceable(path) and not is_replaced:
+        raise OutputExistsError(os.fspath(path))
+    # Only the system knows whether it lets us, so it is asked by doing it.
+    with named_write_errors(path):
+        partial, file = _make(Path(path))
+        file.close()
+        partial.unlink()
+
+
 def give_name(partial: Path, target: Path, *, is_replaced: bool) -> None:
     """Give a finished file its name, and make that last.
 

@@ -2,8 +2,10 @@
 
 import importlib.util
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from sslm.artifact.atomic_file import require_place
 from sslm.bench.measuring import Measurement
 from sslm.errors.commands import PlotLibraryMissingError
 
@@ -27,6 +29,17 @@ def require_plot_library() -> None:
         is_there = False
     if not is_there:
         raise PlotLibraryMissingError
+
+
+def require_picture(path: Path, *, is_replaced: bool) -> None:
+    """Raise before anything is measured what would keep its picture from being drawn.
+
+    Raises:
+        PlotLibraryMissingError: If matplotlib is not installed.
+        SslmError: As :func:`sslm.artifact.atomic_file.require_place` does.
+    """
+    require_plot_library()
+    require_place(path, is_replaced=is_replaced)
 
 
 def draw(measurements: Sequence[Measurement], title: str, file: BinaryIO, *, ending: str) -> None:

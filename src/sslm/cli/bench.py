@@ -1,6 +1,5 @@
 """``sslm bench``: how fast a model runs here, beside how fast its weights can be read at all."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -22,7 +21,6 @@ from sslm.cli.options import (
 )
 from sslm.cli.output import note, print_json, print_table, print_text, progress
 from sslm.cli.verify import ModelArgument
-from sslm.errors.commands import OutputExistsError
 
 if TYPE_CHECKING:
     from sslm.bench import Case, FittedCases, Measurement
@@ -126,6 +124,7 @@ def bench(
     out, unless it was asked for. Times are no part of the promise of equal bits.
     """
     from sslm.bench import LENGTHS, all_cases, fit_cases, measure
+    from sslm.bench.plot import require_picture
 
     cases = all_cases(
         prompts=prompts, generations=generations, batches=batches, depths=depths, threads=threads
@@ -133,7 +132,7 @@ def bench(
     if not cases:
         raise typer.BadParameter("there is nothing to measure", param_hint="-p and -n")
     if plot is not None:
-        _require_plot(plot, force=force)
+        require_picture(plot, is_replaced=force)
     with open_model(
         model,
         tier=tier,
@@ -179,16 +178,6 @@ def _note_changes(fitted: "FittedCases", opened: "Model") -> None:
     }
     for name, what in names.items():
         note(f"the model's context holds {limit} tokens: {name} is {what}")
-
-
-def _require_plot(plot: Path, *, force: bool) -> None:
-    """Refuse before minutes are spent what would fail after them."""
-    from sslm.artifact.atomic_file import require_replaceable
-    from sslm.bench.plot import require_plot_library
-
-    require_plot_library()
-    if require_replaceable(plot) and not force:
-        raise OutputExistsError(os.fspath(plot))
 
 
 def _draw(plot: Path, found: "tuple[Measurement, ...]", opened: "Model", *, force: bool) -> None:

@@ -133,6 +133,9 @@ def test_a_picture_needs_its_library_and_a_free_name(
     monkeypatch.setattr("sslm.bench.plot.require_plot_library", lambda: None)
     assert sslm_command.error("bench", stories, "--plot", picture, code=4) == "OutputExistsError"
     assert picture.read_text() == "mine"
+    monkeypatch.setattr("sslm.bench.measure", lambda *arguments, **options: pytest.fail("it ran"))
+    nowhere = tmp_path / "nowhere" / "roofline.svg"
+    assert sslm_command.error("bench", stories, "--plot", nowhere, code=4) == "UnwritableFileError"
 
 
 def test_a_picture_is_written(sslm_command: Commands, stories: Path, tmp_path: Path) -> None:

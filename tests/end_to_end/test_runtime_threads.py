@@ -159,6 +159,8 @@ def test_a_child_is_refused_by_name_whatever_the_parent_does() -> None:
         found = live_objects(model)
         pool, prefix = found["pool"], found["prefix"]
         sequence, session = found["sequence"], found["session"]
+        scheduler = model.scheduler()
+        scheduler.add(sequence)  # type: ignore[arg-type]
         calls: tuple[Callable[[], object], ...] = (
             lambda: pool.free_tokens,  # type: ignore[attr-defined]
             lambda: model.sequence([1], pool=pool),  # type: ignore[arg-type]
@@ -168,6 +170,10 @@ def test_a_child_is_refused_by_name_whatever_the_parent_does() -> None:
             model.session,
             lambda: sequence.advance(layers=1),  # type: ignore[attr-defined]
             lambda: sequence.reset([1]),  # type: ignore[attr-defined]
+            lambda: scheduler.items,
+            lambda: scheduler.add(prefix),  # type: ignore[arg-type]
+            lambda: scheduler.remove(sequence),  # type: ignore[arg-type]
+            lambda: scheduler.run(layers=1),
             lambda: session.say("Hi"),  # type: ignore[attr-defined]
             session.save,  # type: ignore[attr-defined]
             session.reset,  # type: ignore[attr-defined]

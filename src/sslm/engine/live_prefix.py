@@ -91,7 +91,8 @@ class LivePrefix(SlicedWork):
         self._prefix.release()
         super().close()
 
-    def _prepare(self) -> bool:
+    def get_ready(self) -> bool:
+        """Become done if nothing is pending; return whether anything is."""
         if self.done:
             return False
         if self.sequence.pending_count:

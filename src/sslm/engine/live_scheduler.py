@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from typing import NoReturn
-from weakref import WeakKeyDictionary
+from weakref import WeakValueDictionary
 
 from sslm import limits
 from sslm.engine.live_prefix import LivePrefix
@@ -47,12 +47,20 @@ class LiveScheduler:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._scheduler = Scheduler(runner)
-        self._items: WeakKeyDictionary[Sequence, Scheduled] = WeakKeyDictionary()
+        # Weakly, as whoever has turns is held by the scheduler below, and nobody else should be.
+        self._items: WeakValueDictionary[Sequence, Scheduled] = WeakValueDictionary()
 
     @property
     def items(self) -> list[Scheduled]:
-        """Those that have turns, in the order in which they came."""
-        return [self._items[sequence] for sequence in self._scheduler.sequences]
+        """Those that have turns, in the order in which they came.
+
+        Raises:
+            ForkedProcessError: If another process opened the model.
+        """
+        self._runner.require_owner()
+        items = [self._items.get(sequence) for sequence in self._scheduler.sequences]
+        # One that another thread has just removed and dropped has no turns any more.
+        return [item for item in items if item is not None]
 
     def add(self, item: Scheduled, *, weight: int = 1) -> None:
         """Give one its turns from now on, until it is removed or closed.
@@ -69,12 +77,17 @@ class LiveScheduler:
             AlreadyScheduledError: If it has turns here already.
             ObjectClosedError: If it is closed, or a prefix that is done.
             SequenceInUseError: If another call uses the scheduler.
+            ForkedProcessError: If another process opened the model.
         """
+        self._runner.require_owner()
         highest = limits.SCHEDULE_WEIGHT_MAX
         weight = checked_int("weight", weight, lowest=1, highest=highest)
         self._require_own(item)
-        self._scheduler.add(item.sequence, weight=weight, get_ready=item.get_ready)
+        # First, as nobody looks for one that was refused.
         self._items[item.sequence] = item
+        self._scheduler.add(
+            item.sequence, weight=weight, get_ready=item.get_ready, begin_use=item.begin_use
+        )
 
     def remove(self, item: Scheduled) -> None:
         """Give one no more turns; it stays as it is.
@@ -83,12 +96,16 @@ class LiveScheduler:
             OptionRangeError: If it is nothing that could have any.
             NotScheduledError: If it has none here.
             SequenceInUseError: If another call uses the scheduler.
+            ForkedProcessError: If another process opened the model.
         """
+        self._runner.require_owner()
         self._require_own(item)
         self._scheduler.remove(item.sequence)
 
     def run(self, *, layers: int | None = None, max_ms: float | None = None) -> list[SliceFailure]:
         """Compute a slice of those that are not done.
+
+        Until it returns, all that have turns are in use, those that are done too.
 
         Args:
             layers: Most units of work, as for ``LiveSequence.advance``; what several share counts
@@ -103,13 +120,19 @@ class LiveScheduler:
             BudgetMissingError, OptionRangeError: As ``LiveSequence.advance``.
             SequenceInUseError: If another call uses the scheduler.
             ObjectClosedError: If the model was closed.
+            ForkedProcessError: If another process opened the model.
         """
+        self._runner.require_owner()
         budget = slice_budget(self._runner, layers, max_ms)
-        return [
-            SliceFailure(item=self._items[outcome.sequence], error=outcome.error)
-            for outcome in self._scheduler.run(budget)
-            if outcome.error is not None
-        ]
+        # Held until the failures are told, as one that was closed loses its place.
+        items = {item.sequence: item for item in self.items}
+        failures = []
+        for outcome in self._scheduler.run(budget):
+            # Another thread may have added it just before.
+            item = items.get(outcome.sequence) or self._items.get(outcome.sequence)
+            if item is not None and outcome.error is not None:
+                failures.append(SliceFailure(item=item, error=outcome.error))
+        return failures
 
     def _require_own(self, item: Scheduled) -> None:
         if not isinstance(item, (LiveSequence, LivePrefix)) or item.runner is not self._runner:

@@ -1,6 +1,9 @@
 """An answer that is computed slice by slice, whenever its owner says so."""
 
+from collections import deque
 from collections.abc import Sequence as Items
+from contextlib import suppress
+from dataclasses import replace
 
 from sslm.engine.answer import Answer
 from sslm.engine.live_prefix import LivePrefix
@@ -14,6 +17,7 @@ from sslm.engine.shared_pool import SharedPool
 from sslm.engine.sliced_work import SlicedWork
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import ContextLengthError, SequenceUnfinishedError
+from sslm.numerics.digests import answer_digest
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.sequence import SequenceStats
@@ -65,7 +69,8 @@ class LiveSequence(SlicedWork):
         snapshot = prefix.snapshot if prefix else None
         super().__init__(runner, self._options(snapshot), pool)
         self._base: Snapshot | None = None
-        self._unread: list[str] = []
+        self._unread: deque[str] = deque()
+        self._completion: Completion | None = None
         try:
             # One of its own, so that a reset needs the prefix no more.
             self._base = snapshot.share() if snapshot else None
@@ -74,12 +79,13 @@ class LiveSequence(SlicedWork):
             self.close()
             raise
 
-    # What there is to see.
+    # What there is to see, also by other threads while one computes. Whether it is done is told
+    # last, so that whoever sees it sees all of the answer.
 
     @property
     def done(self) -> bool:
         """Whether the answer is complete."""
-        return self._answer.is_complete
+        return self._completion is not None
 
     @property
     def text(self) -> str:
@@ -99,17 +105,24 @@ class LiveSequence(SlicedWork):
     def new_text(self) -> str:
         """Return the text that has become certain since the last call.
 
+        Never refused: any thread may read while another one computes. Each piece is handed out
+        once.
+        """
+        unread, pieces = self._unread, []
+        with suppress(IndexError):
+            while True:
+                pieces.append(unread.popleft())
+        return "".join(pieces)
+
+    def stats(self) -> SequenceStats:
+        """Return what it has computed since it was made or reset, and what it holds.
+
         Raises:
             SequenceInUseError: If another call uses it.
             ObjectClosedError: If it is closed.
         """
-        with self._used():
-            taken, self._unread = self._unread, []
-            return "".join(taken)
-
-    def stats(self) -> SequenceStats:
-        """Return what it has computed since it was made or reset, and what it holds."""
-        return self.sequence.stats()
+        with self._used(is_mended=True):
+            return self.sequence.stats()
 
     def result(self) -> Completion:
         """Return the whole answer.
@@ -117,16 +130,10 @@ class LiveSequence(SlicedWork):
         Raises:
             SequenceUnfinishedError: If it is not complete.
         """
-        if not self.done:
+        completion = self._completion
+        if completion is None:
             raise SequenceUnfinishedError(len(self._answer.token_ids))
-        usage = Usage(
-            prompt_tokens=len(self.prompt_token_ids),
-            completion_tokens=len(self._answer.token_ids),
-            cached_tokens=len(self._prefix_ids),
-            prefill_ms=None,
-            decode_ms=None,
-        )
-        return self._answer.completion(self._digest, usage)
+        return replace(completion, token_ids=list(completion.token_ids))
 
     # What it can be told.
 
@@ -177,27 +184,40 @@ class LiveSequence(SlicedWork):
         if self._base is not None:
             self.sequence.adopt(self._base, reserved_tokens=self._limit_tokens - 1)
         self.sequence.push(request.prompt_ids)
+        self._completion = None
         self._request = request
         room = self._maker.context_tokens - len(self.prompt_token_ids)
         max_tokens = min(request.max_tokens, room)
         self._answer = Answer(self._maker.tokenizer, request, max_tokens=max_tokens)
-        self._unread = []
-        self._digest = b""
+        self._unread = deque()
 
-    def _prepare(self) -> bool:
+    def get_ready(self) -> bool:
+        """Take the token that was chosen, and go on with it; return whether anything is pending."""
         if self.done:
             return False
-        if self.sequence.pending_count:
-            return True
-        selected = self.sequence.state.chosen()
-        self._is_intact = False
-        self._unread += [piece.text for piece in self._answer.take(selected)]
-        if self.done:
-            self._digest = self.sequence.answer_digest(self._answer.token_ids)
-        else:
-            self.sequence.decode()
-        self._is_intact = True
+        # One use of both steps, so that nobody comes between them.
+        with self.sequence.begin_use() as state:
+            if state.pending_count:
+                return True
+            selected, digest = state.chosen(), self.sequence.digest
+            self._is_intact = False
+            self._unread.extend([piece.text for piece in self._answer.take(selected)])
+            if self._answer.is_complete:
+                self._completion = self._complete(answer_digest(digest, self._answer.token_ids))
+            else:
+                state.admit_chosen()
+            self._is_intact = True
         return not self.done
+
+    def _complete(self, digest: bytes) -> Completion:
+        usage = Usage(
+            prompt_tokens=len(self.prompt_token_ids),
+            completion_tokens=len(self._answer.token_ids),
+            cached_tokens=len(self._prefix_ids),
+            prefill_ms=None,
+            decode_ms=None,
+        )
+        return self._answer.completion(digest, usage)
 
     def _tokens_of(self, request: Request) -> int:
         """Return how many tokens prefix, prompt and answer have at most."""

@@ -22,7 +22,7 @@ from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import finished
 from sslm.runtime.time_slices import SliceBudget
-from sslm.runtime.turns import Turns
+from sslm.runtime.turns import Turn, Turns
 
 
 class SlicedWork(ABC):
@@ -65,8 +65,11 @@ class SlicedWork(ABC):
         """Whether nothing is left to compute."""
 
     @abstractmethod
-    def _prepare(self) -> bool:
-        """Queue what comes next if nothing is pending; return whether anything is."""
+    def get_ready(self) -> bool:
+        """Queue what comes next if nothing is pending; return whether anything is.
+
+        For whoever has begun to use it: a refusal leaves it as it was.
+        """
 
     def advance(self, *, layers: int | None = None, max_ms: float | None = None) -> None:
         """Compute a slice; without effect once it is done.
@@ -90,7 +93,7 @@ class SlicedWork(ABC):
                 return
             # Of the moment, as one that is kept would have to be told from who keeps it.
             alone = Scheduler(self.runner)
-            alone.add(self.sequence, get_ready=self._prepare)
+            alone.add(self.sequence, get_ready=self.get_ready)
             finished(alone.run(budget))
 
     def close(self) -> None:
@@ -101,6 +104,24 @@ class SlicedWork(ABC):
     @contextmanager
     def _used(self, *, is_mended: bool = False) -> Iterator[None]:
         """Keep other calls out; *is_mended* if this one does not mind what one left torn."""
+        turn = self.begin_use(is_mended=is_mended)
+        try:
+            yield
+        finally:
+            turn.leave()
+
+    def begin_use(self, *, is_mended: bool = False) -> Turn:
+        """Keep other calls out until the turn is left: for schedulers, during all of a run.
+
+        Args:
+            is_mended: Whether this call does not mind what one left torn.
+
+        Raises:
+            SequenceInUseError: If another call uses it.
+            SequenceInterruptedError: If an interrupt has torn it.
+            ObjectClosedError: If it is closed.
+            ForkedProcessError: If another process opened the model.
+        """
         # Before the turn, which a fork may have copied while another thread had it.
         self.runner.require_owner()
         turn = self._turns.turn_at_once()
@@ -110,21 +131,10 @@ class SlicedWork(ABC):
             self._require_open()
             if not (self._is_intact or is_mended):
                 raise SequenceInterruptedError(self._KIND, self._MEND)
-            yield
-        finally:
+        except BaseException:
             turn.leave()
-
-    def get_ready(self) -> bool:
-        """Queue what comes next if nothing is pending; return whether anything is.
-
-        For schedulers, as :meth:`advance` does it by itself.
-
-        Raises:
-            SequenceInUseError: If another call uses it.
-            SslmError: As :meth:`advance` does.
-        """
-        with self._used():
-            return self._prepare()
+            raise
+        return turn
 
     def _require_open(self) -> None:
         if self.sequence.is_closed:

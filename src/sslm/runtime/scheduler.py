@@ -22,7 +22,7 @@ from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.stepper import Outcome, as_value
 from sslm.runtime.time_slices import Part, SliceBudget
-from sslm.runtime.turns import Turns
+from sslm.runtime.turns import Turn, Turns
 from sslm.runtime.unit_costs import UnitCosts
 
 
@@ -56,6 +56,7 @@ class _Entry:
         sequence: Which one.
         weight: Its share.
         get_ready: Queues what comes next if nothing is pending; tells whether anything is.
+        begin_use: Keeps others out until the turn that it returns is left, if it returns any.
 
     Attributes:
         credit: Units that it may still run in this round.
@@ -66,13 +67,21 @@ class _Entry:
     """
 
     __slots__ = (
-        "credit", "get_ready", "in_flight", "pending", "scored", "sequence", "stage", "weight"
+        "begin_use", "credit", "get_ready", "in_flight", "pending", "scored", "sequence", "stage",
+        "weight",
     )  # fmt: skip
 
-    def __init__(self, sequence: Sequence, weight: int, get_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        sequence: Sequence,
+        weight: int,
+        get_ready: Callable[[], bool],
+        begin_use: Callable[[], Turn | None],
+    ) -> None:
         self.sequence = sequence
         self.weight = weight
         self.get_ready = get_ready
+        self.begin_use = begin_use
         self.credit = 0
         self.look()
 
@@ -164,6 +173,7 @@ class Scheduler:
         *,
         weight: int = 1,
         get_ready: Callable[[], bool] = lambda: False,
+        begin_use: Callable[[], Turn | None] = lambda: None,
     ) -> None:
         """Give a sequence its turns from now on; it takes its place behind the others.
 
@@ -173,6 +183,8 @@ class Scheduler:
             get_ready: Called when it has nothing pending: queues what comes next and returns True,
                 or returns False if there is nothing, or raises an SslmError. If it closes the
                 sequence, that is removed.
+            begin_use: Called at the beginning of each run, which leaves the turn that it returns
+                with its end, or raises an SslmError: then the sequence has none in that run.
 
         Raises:
             OptionRangeError: If the weight is out of range, or there are too many sequences.
@@ -190,7 +202,7 @@ class Scheduler:
             count, most = len(self._entries) + 1, limits.SCHEDULED_SEQUENCE_COUNT_MAX
             if count > most:
                 raise OptionRangeError("the number of sequences", str(count), int_range(0, most))
-            self._entries.append(_Entry(sequence, weight, get_ready))
+            self._entries.append(_Entry(sequence, weight, get_ready, begin_use))
 
     def remove(self, sequence: Sequence) -> None:
         """Give a sequence no more turns; it stays as it is.
@@ -216,8 +228,7 @@ class Scheduler:
             SequenceInUseError: If another call uses the scheduler.
             SslmError: What stops all of them, such as a model that was closed.
         """
-        with self._used():
-            failed: dict[Sequence, SslmError] = {}
+        with self._used(), self._members_used() as failed:
             # Asked once more behind the last slice, so that nobody's news have to wait.
             while (waiting := self._waiting(failed)) and not budget.is_spent:
                 chosen = self._choose(waiting, budget)
@@ -234,6 +245,25 @@ class Scheduler:
             gone = [one for one in failed if one.is_closed]
             self._entries = [entry for entry in self._entries if entry.sequence not in gone]
             return outcomes
+
+    @contextmanager
+    def _members_used(self) -> Iterator[dict[Sequence, SslmError]]:
+        """Keep others out of all sequences; give those that others use, or that are refused."""
+        failed: dict[Sequence, SslmError] = {}
+        turns: list[Turn] = []
+        try:
+            for entry in list(self._entries):
+                try:
+                    turn = entry.begin_use()
+                except SslmError as error:
+                    failed[entry.sequence] = as_value(error)
+                else:
+                    if turn is not None:
+                        turns.append(turn)
+            yield failed
+        finally:
+            for turn in turns:
+                turn.leave()
 
     def _waiting(self, failed: dict[Sequence, SslmError]) -> list[_Entry]:
         """Return the entries that have something to compute."""

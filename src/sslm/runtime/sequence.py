@@ -295,11 +295,7 @@ class Sequence:
             ContextLengthError, KvPoolExhaustedError: If there is no room; nothing was queued.
         """
         with self.begin_use() as state:
-            token_id = state.chosen()
-            ids = array("i", [token_id])
-            state.require_room(1)
-            state.admit(ids)
-            return token_id
+            return state.admit_chosen()
 
     def snapshot(self) -> Snapshot:
         """Freeze what the sequence is now, between two slices or at rest."""

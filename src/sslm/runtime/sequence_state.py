@@ -186,6 +186,19 @@ class SequenceState:
             raise NothingChosenError(self.position)
         return self.selected
 
+    def admit_chosen(self) -> int:
+        """Queue the token that was chosen, and return it.
+
+        Raises:
+            SequenceBusyError, NothingChosenError: As :meth:`chosen` does.
+            ContextLengthError, KvPoolExhaustedError: If there is no room; nothing was queued.
+        """
+        token_id = self.chosen()
+        ids = array("i", [token_id])
+        self.require_room(1)
+        self.admit(ids)
+        return token_id
+
     # Chunks.
 
     def require_pending(self) -> None:

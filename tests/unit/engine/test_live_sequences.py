@@ -6,6 +6,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -468,6 +469,141 @@ def test_one_in_use_keeps_nobody_waiting(model: Model, pool: SharedPool) -> None
     second.close()
 
 
+def test_a_token_that_cannot_be_taken_now_is_taken_later(model: Model) -> None:
+    expected = model.generate(PROMPT, max_tokens=5)
+    with model.sequence(PROMPT, max_tokens=5) as sequence:
+        while sequence.stats().pending_tokens:
+            model._runner.advance([sequence.sequence])
+        with sequence.sequence.begin_use(), pytest.raises(SequenceInUseError):
+            sequence.advance(layers=1)
+        finish(sequence)
+        assert sequence.result() == expected
+
+
+def test_who_has_turns_is_in_use_during_a_run(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever comes into a run is refused, also what is done; reading is not."""
+    expected = [model.generate(PROMPT, max_tokens=count) for count in (1, 9)]
+    scheduler = model.scheduler()
+    first, second = (model.sequence(PROMPT, max_tokens=count) for count in (1, 9))
+    for sequence in (first, second):
+        scheduler.add(sequence)
+    pieces: list[str] = []
+    advance_each = model._runner.advance_each
+
+    def meddle(sequences: Any, **options: Any) -> Any:
+        for sequence in (first, second):
+            for call in (
+                partial(sequence.advance, layers=1),
+                partial(sequence.reset, PROMPT),
+                sequence.stats,
+            ):
+                with pytest.raises(SequenceInUseError, match="sequence"):
+                    call()
+        pieces.append(second.new_text())
+        return advance_each(sequences, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model._runner, "advance_each", meddle)
+        while not (first.done and second.done):
+            assert scheduler.run(layers=2) == []
+    assert [first.result(), second.result()] == expected
+    assert "".join(pieces) + second.new_text() == expected[1].text
+    first.close()
+    second.close()
+
+
+def test_reading_beside_a_worker(model: Model) -> None:
+    """Nothing is refused, nothing comes twice, and whoever sees it done sees all of it."""
+    expected = model.generate(PROMPT, max_tokens=60)
+    scheduler = model.scheduler()
+    with model.sequence(PROMPT, max_tokens=60) as sequence:
+        scheduler.add(sequence)
+        failures: list[object] = []
+
+        def work() -> None:
+            while not sequence.done:
+                failures.extend(scheduler.run(layers=2))
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        pieces = []
+        while not sequence.done:
+            pieces.append(sequence.new_text())
+        pieces.append(sequence.new_text())
+        result = sequence.result()
+        worker.join()
+        assert failures == []
+        assert result == expected
+        assert "".join(pieces) == expected.text
+    assert sequence.new_text() == ""
+
+
+def test_one_sequence_in_many_threads(model: Model) -> None:
+    """One uses it, the others are refused by name, and the answer is as ever."""
+    expected = model.generate(PROMPT, max_tokens=40)
+    scheduler = model.scheduler()
+    sequence = model.sequence(PROMPT, max_tokens=40)
+    scheduler.add(sequence)
+    errors: list[SslmError] = []
+
+    def advance() -> None:
+        try:
+            sequence.advance(layers=5)
+        except SslmError as error:
+            errors.append(error)
+
+    def run() -> None:
+        errors.extend(failure.error for failure in scheduler.run(layers=7))
+
+    def repeat(call: Callable[[], None]) -> None:
+        while not sequence.done:
+            call()
+
+    for _ in range(5):
+        sequence.reset(PROMPT, max_tokens=40)
+        threads = [threading.Thread(target=repeat, args=(call,)) for call in (advance, run)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sequence.result() == expected
+    assert {type(error) for error in errors} <= {SequenceInUseError}
+    sequence.close()
+
+
+def test_who_has_turns_no_more_is_not_held(model: Model, pool: SharedPool) -> None:
+    """Without a pass of the collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        scheduler, free = model.scheduler(), pool.free_tokens
+        removed, closed, finished = (
+            model.sequence(PROMPT, max_tokens=2, pool=pool),
+            model.sequence(PROMPT, max_tokens=2, pool=pool),
+            model.prefix(PROMPT, pool=pool),
+        )
+        for item in (removed, closed, finished):
+            scheduler.add(item)
+        scheduler.remove(removed)
+        closed.close()
+        while not finished.done:
+            scheduler.run(layers=100)
+        gone = [weakref.ref(thing) for thing in (removed, closed, finished)]
+        del removed, closed, finished, item
+        assert [ref() for ref in gone] == [None] * 3
+        assert pool.free_tokens == free
+        # What nobody else holds has its turns, and comes back with its failure.
+        scheduler.add(model.sequence(PROMPT, max_tokens=2, pool=pool))
+        scheduler.items[0].close()
+        (failure,) = scheduler.run(layers=1)
+        assert failure.item.done is False
+        assert scheduler.items == []
+    finally:
+        gc.enable()
+
+
 def test_threads_of_their_own(model: Model) -> None:
     """Each thread its sequence, all at once; and one that another thread closes."""
     expected = model.generate(PROMPT, max_tokens=30)
@@ -506,9 +642,8 @@ def test_a_call_that_was_torn(model: Model, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(sequence._answer, "take", interrupted)
         with pytest.raises(KeyboardInterrupt):
             finish(sequence)
-        for call in (lambda: sequence.advance(layers=1), sequence.new_text):
-            with pytest.raises(SequenceInterruptedError, match="reset it"):
-                call()
+        with pytest.raises(SequenceInterruptedError, match="reset it"):
+            sequence.advance(layers=1)
         sequence.reset(PROMPT, max_tokens=9)
         finish(sequence)
         assert sequence.result() == model.generate(PROMPT, max_tokens=9)

@@ -1,5 +1,6 @@
 """``sslm chat``: a conversation."""
 
+import codecs
 import datetime
 import importlib
 import sys
@@ -35,7 +36,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import complain, note, shown
-from sslm.cli.text_input import argument_text, decode_text, require_stdin
+from sslm.cli.text_input import argument_text, decode_text, require_stdin, typed_text
 from sslm.errors.base import SslmError
 from sslm.errors.text import TextTooLongError
 
@@ -138,7 +139,7 @@ def _talk(conversation: Conversation) -> None:
             note("\n/quit or Ctrl-D ends the conversation")
             continue
         try:
-            if not obey(conversation, line):
+            if not obey(conversation, typed_text(line)):
                 return
         except SslmError as error:
             complain(shown(f"error: {error}"))
@@ -157,8 +158,11 @@ def _answer_lines(conversation: Conversation) -> None:
     """Answer the lines of a pipe or file; the first error ends it."""
     require_stdin()
     limit = 4 * limits.TEXT_SIZE_CHARS_MAX
+    is_first = True
     while line := sys.stdin.buffer.readline(limit + 1):
         if len(line) > limit:
             raise TextTooLongError("a line of stdin", len(line), limits.TEXT_SIZE_CHARS_MAX)
-        if not obey(conversation, decode_text("stdin", line).rstrip("\r\n")):
+        text = decode_text("stdin", line.removeprefix(codecs.BOM_UTF8) if is_first else line)
+        is_first = False
+        if not obey(conversation, text.rstrip("\r\n")):
             return

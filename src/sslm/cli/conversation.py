@@ -95,6 +95,7 @@ class Conversation:
 
     def _show_answer(self, start: "Callable[[Callable[[int, int], None]], SessionStream]") -> bool:
         has_begun = False
+        before = self._session.messages
 
         def show(text: str) -> None:
             nonlocal has_begun
@@ -110,6 +111,8 @@ class Conversation:
             )
         except KeyboardInterrupt:
             print_text("\n")
+            if self._session.messages == before:
+                note("nothing of an answer was shown yet, so the message was dropped")
             return False
         except SslmError:
             if has_begun:

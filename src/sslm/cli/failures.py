@@ -21,7 +21,7 @@ from sslm.cli.exit_codes import (
     exit_code,
     option_name,
 )
-from sslm.cli.output import complain, print_json, shown, silence
+from sslm.cli.output import complain, end_line, print_json, shown, silence
 from sslm.cli.signals import told
 from sslm.errors.base import ArtifactError, NumericError, SslmError
 from sslm.errors.status import Status
@@ -63,6 +63,7 @@ def explain(error: BaseException, *, is_json: bool) -> int:
         message = f"internal error; please report it:\n{trace}"
     elif code < SIGNALLED:
         message = f"error: {message}"
+    end_line()
     complain(shown(message))
     return code
 

@@ -98,13 +98,13 @@ def generate_command(
             on_text=_keep_silent if json else print_text,
             no_progress=no_progress,
         )
+        # A line's end for a person, but not for a pipe: there stdout is the answer alone.
+        if sys.stdout.isatty() and not json:
+            print_text("\n")
         note_cut(completion, max_tokens)
         if json:
             print_json(completion_facts(completion, opened))
             return
-        # A line's end for a person, but not for a pipe: there stdout is the answer alone.
-        if sys.stdout.isatty():
-            print_text("\n")
         note_digest(completion)
 
 

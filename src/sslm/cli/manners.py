@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sslm.cli.output import complain, quiet, shown
+from sslm.cli.output import complain_between, lines_between, quiet, shown
 
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No notes and no progress on stderr, only errors.")
@@ -82,14 +82,15 @@ def _log(verbosity: int) -> Iterator[None]:
     logger.addHandler(handler)
     logger.setLevel(_LEVELS[min(verbosity, len(_LEVELS) - 1)])
     try:
-        yield
+        with lines_between():
+            yield
     finally:
         logger.setLevel(level)
         logger.removeHandler(handler)
 
 
 class _Lines(logging.Handler):
-    """Writes each message as a line that cannot steer the terminal."""
+    """Writes each message as a line that cannot steer the terminal, and not amid an answer's."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        complain(shown(self.format(record)))
+        complain_between(shown(self.format(record)))

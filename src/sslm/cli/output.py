@@ -40,6 +40,7 @@ def print_text(text: str) -> None:
     """Write text to stdout at once: as it is, but so that it cannot steer a terminal."""
     sys.stdout.write(_harmless(text) if sys.stdout.isatty() else text)
     sys.stdout.flush()
+    _begun_line.note(text)
 
 
 @contextmanager
@@ -60,6 +61,62 @@ def note(text: str) -> None:
 
 def complain(text: str) -> None:
     """Write a line to stderr; an answer is no worse if nobody can read it."""
+    _begun_line.release()
+    _write_error(text)
+
+
+def complain_between(text: str) -> None:
+    """Write a line to stderr when stdout is not in the middle of one; until then it waits."""
+    _begun_line.complain(text)
+
+
+def end_line() -> None:
+    """End the line that was begun on a terminal, so that what is said next has its own."""
+    if _begun_line.is_begun and sys.stdout.isatty():
+        with suppress(OSError):
+            print_text("\n")
+
+
+@contextmanager
+def lines_between() -> Iterator[None]:
+    """Let what :func:`complain_between` got be written at the end of the block at the latest."""
+    _begun_line.is_begun = False
+    try:
+        yield
+    finally:
+        _begun_line.release()
+
+
+class _BegunLine:
+    """Whether stdout is in the middle of a line, and what waits for the end of that."""
+
+    def __init__(self) -> None:
+        self.is_begun = False
+        self._waiting: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Learn what was written to stdout."""
+        if text:
+            self.is_begun = not text.endswith("\n")
+        if not self.is_begun:
+            self.release()
+
+    def complain(self, text: str) -> None:
+        """Write a line to stderr, or let it wait."""
+        self._waiting.append(text)
+        if not self.is_begun:
+            self.release()
+
+    def release(self) -> None:
+        """Write what waits."""
+        while self._waiting:
+            _write_error(self._waiting.pop(0))
+
+
+_begun_line: Final = _BegunLine()
+
+
+def _write_error(text: str) -> None:
     try:
         sys.stderr.write(_harmless(text) + "\n")
         sys.stderr.flush()

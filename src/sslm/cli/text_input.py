@@ -52,6 +52,14 @@ def read_stdin() -> str:
     return decode_text("stdin", read_bounded("stdin", sys.stdin.buffer))
 
 
+def typed_text(line: str) -> str:
+    """Return a line that was typed; raise BadUtf8Error if it was no UTF-8.
+
+    Bytes that are none come as what stands for them, where the terminal was read so.
+    """
+    return decode_text("stdin", line.encode("utf-8", "surrogateescape"))
+
+
 def argument_text(argument: str) -> str:
     """Return a word of the command line as the text it is in UTF-8, whatever the locale.
 

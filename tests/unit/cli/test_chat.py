@@ -8,12 +8,15 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sslm.cli.answers import read_answer
 from sslm.cli.app import run
 from sslm.cli.output import print_text
 from sslm.engine.model import Model
+from sslm.engine.results import Completion
 from sslm.text.message import Message
 from tests.special_files import KINDS, kind_of, make_special
 from tests.unit.cli.commands import Commands
@@ -192,7 +195,7 @@ def test_a_person_who_types_no_text_is_told_so(
 ) -> None:
     _person(monkeypatch, "caf\udce9", EOFError)
     assert run(["chat", "-m", str(talker)]) == 0
-    assert "surrogate" in capsys.readouterr().err
+    assert "error: 'stdin' is not valid UTF-8: unexpected end of data" in capsys.readouterr().err
 
 
 REFUSED = (
@@ -325,6 +328,32 @@ def test_ctrl_c_keeps_what_was_shown(
     assert out == f"{kept}\n{second}\n"
 
 
+@pytest.mark.parametrize("command", ["Other", "/edit Other"])
+def test_ctrl_c_before_the_answer_drops_the_message_and_says_so(
+    command: str,
+    talker: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = tmp_path / "saved.json"
+    _person(monkeypatch, "Hello", command, f"/save {saved}", "/quit")
+    read, calls = read_answer, iter((False, True))
+
+    def read_or_interrupt(start: Any, **options: Any) -> Completion:
+        if next(calls):
+            with start(lambda done, total: None):
+                raise KeyboardInterrupt
+        return read(start, **options)
+
+    monkeypatch.setattr("sslm.cli.conversation.read_answer", read_or_interrupt)
+    assert run(["chat", "-m", str(talker), "--max-tokens", "8"]) == 0
+    notes = capsys.readouterr().err
+    assert notes.count("nothing of an answer was shown yet, so the message was dropped") == 1
+    messages = json.loads(saved.read_text(encoding="utf-8"))["messages"]
+    assert [one["content"] for one in messages] == ["Hello", _answer(talker, "Hello")]
+
+
 def test_ctrl_c_ends_a_pipe(
     sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +361,36 @@ def test_ctrl_c_ends_a_pipe(
     _pipe(monkeypatch, "Hello\nnever read\n")
     out = sslm_command.text("chat", "-m", talker, "--max-tokens", "8", code=130)
     assert _answer(talker, "Hello").startswith(out.rstrip("\n"))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_message(
+    sslm_command: Commands, talker: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved.json"
+    _pipe(monkeypatch, f"\ufeffHello\n\ufeffHello\n/save {saved}\n")
+    sslm_command.text("chat", "-m", talker, "--max-tokens", "8")
+    messages = json.loads(saved.read_text(encoding="utf-8"))["messages"]
+    assert [one["content"] for one in messages[::2]] == ["Hello", "\ufeffHello"]
+
+
+@pytest.mark.parametrize("level", ["-v", "-vv"])
+def test_what_is_logged_stands_between_the_lines(
+    level: str, talker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pipe(monkeypatch, "Hello\nAnd you?\n")
+    first = _answer(talker, "Hello")
+    answers = [*first.split("\n"), *_answer(talker, "Hello", first, "And you?").split("\n")]
+    both = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", both)
+    monkeypatch.setattr(sys, "stderr", both)
+    assert run(["chat", level, "-m", str(talker), "--max-tokens", "8", "--no-progress"]) == 0
+    lines = both.getvalue().split("\n")
+    logged = [line for line in lines if "INFO: answered" in line]
+    assert len(logged) == 2
+    assert all(line.startswith("INFO: answered") for line in logged)
+    assert [line for line in lines if line in answers and line] == [one for one in answers if one]
+    digests = [place for place, line in enumerate(lines) if line.startswith("digest ")]
+    assert all(lines[place - 1].startswith("INFO: answered") for place in digests)
 
 
 def test_a_model_without_a_template_says_so_first(

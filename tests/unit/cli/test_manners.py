@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from sslm.cli.app import app, run
+from sslm.cli.failures import explain
 from sslm.cli.options import _BACKENDS, size_bytes
 from sslm.cli.output import print_json, print_table, print_text, progress, quiet
 from sslm.engine.runner import BACKENDS
@@ -206,6 +207,16 @@ def test_a_model_cannot_steer_a_terminal(
     monkeypatch.setattr(sys, "stdout", screen)
     print_text(hostile)
     assert screen.getvalue() == "a\tb\r\nc\\x1b[2J\\x9b\\rd\\x07"
+
+
+@pytest.mark.parametrize("text", ["half a line", "half a line\n"])
+def test_an_error_begins_its_own_line(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", screen)
+    print_text(text)
+    assert explain(KeyboardInterrupt(), is_json=False) == 130
+    assert screen.getvalue() == "half a line\ninterrupted\n"
 
 
 def test_json_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

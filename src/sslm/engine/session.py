@@ -38,7 +38,11 @@ class Session:
     the part of a prompt is computed with which no saved beginning agrees. A request that fails in
     any way leaves the session as it was, and can be made again.
 
-    One thread at a time; :meth:`close` may come at any time. Made by ``model.session``.
+    One call at a time: while one computes, every other, from another thread, a signal handler or a
+    callback, is refused with SequenceInUseError or NestedCallError and changes nothing, also
+    :meth:`reset`. Only :meth:`close` may come at any time; then what was said can still be read,
+    :attr:`is_accepting` is false, :attr:`checkpoint_bytes` 0, and other calls raise
+    ObjectClosedError. Made by ``model.session``.
 
     Args:
         runner: Runs the model.
@@ -116,12 +120,14 @@ class Session:
 
     @property
     def is_accepting(self) -> bool:
-        """Whether requests are taken; if not, only :meth:`reset` helps."""
+        """Whether requests are taken; if not, only :meth:`reset` helps, or it is closed."""
         return self._tokens.is_accepting
 
     @property
     def checkpoint_bytes(self) -> int:
         """Bytes that checkpoints take now, a page that several share counted once."""
+        if self._tokens.is_closed:
+            return 0
         return self._tokens.committed.checkpoints.size_bytes
 
     def footprint(self) -> SessionFootprint:
@@ -154,11 +160,16 @@ class Session:
 
         Raises:
             SessionNotAcceptingError: If the session has to be reset first.
-            AnswerUnfinishedError: If another answer is neither read to its end nor closed.
+            AnswerUnfinishedError: If another answer is neither read to its end nor closed, and
+                nobody is reading it.
             SequenceInUseError: If another thread uses the session.
+            NestedCallError: If a signal handler or callback came into a call of this thread's.
             SslmError: As ``model.chat`` raises it; the conversation is as it was.
         """
-        return self.stream(text, max_tokens=max_tokens, stop=stop, deadline_s=deadline_s).read()
+        cutoff = Cutoff(deadline_s)
+        with self._tokens.call():
+            made = self._made_stream(cutoff, None, text, max_tokens=max_tokens, stop=stop)
+            return made.read_in_call()
 
     def stream(
         self,
@@ -203,9 +214,10 @@ class Session:
             OptionRangeError: If there is no such message, or somebody else said it.
             SslmError: As :meth:`say`; the conversation is as it was.
         """
-        return self.edit_stream(
-            index, text, max_tokens=max_tokens, stop=stop, deadline_s=deadline_s
-        ).read()
+        cutoff = Cutoff(deadline_s)
+        with self._tokens.call():
+            made = self._made_stream(cutoff, index, text, max_tokens=max_tokens, stop=stop)
+            return made.read_in_call()
 
     def edit_stream(
         self,
@@ -262,37 +274,46 @@ class Session:
 
         Raises:
             NothingToUndoError: If nothing was said yet, or the conversation has gone on since.
+            SequenceInUseError, NestedCallError: If a call is not over.
         """
-        source = self._source
-        if source is None:
-            raise NothingToUndoError("keep", len(self.messages))
-        source.keep_shown()
+        with self._tokens.call():
+            if self._source is None:
+                raise NothingToUndoError("keep", len(self.messages))
+            self._source.keep_shown()
 
     def undo(self) -> Message:
         """Take back the user's last message with all that came after it, and return it.
 
         Raises:
             NothingToUndoError: If there is none.
-            AnswerUnfinishedError: If an answer is being made.
+            AnswerUnfinishedError: If an answer is neither read to its end nor closed.
+            SequenceInUseError, NestedCallError: If a call is not over.
         """
-        messages = self._tokens.committed.note
-        for index in range(len(messages) - 1, -1, -1):
-            if messages[index].role == "user":
-                self._tokens.keep_note(messages[:index])
-                return messages[index]
+        with self._tokens.call():
+            messages = self._tokens.committed.note
+            for index in range(len(messages) - 1, -1, -1):
+                if messages[index].role == "user":
+                    self._tokens.keep_note(messages[:index])
+                    return messages[index]
         raise NothingToUndoError("take back", len(messages))
 
     def reset(self, messages: Sequence[MessageLike] = ()) -> None:
-        """Begin anew, from any state; checkpoints are forgotten and an answer is rolled back.
+        """Begin anew; checkpoints are forgotten, and an answer that nobody computes is rolled back.
+
+        While a call computes one, this waits for nothing and is refused; the stream's ``close``
+        ends it first.
 
         Args:
             messages: What was said so far: mappings with ``role`` and ``content``, or ``Message``.
 
         Raises:
+            SequenceInUseError, NestedCallError: If a call is not over; nothing was forgotten.
             SslmError: What a bad message raises; nothing was forgotten.
         """
-        self._tokens.reset(tuple(bounded_messages(messages, lambda: None)))
-        self._source = None
+        note = tuple(bounded_messages(messages, lambda: None))
+        with self._tokens.call():
+            self._tokens.reset(note)
+            self._source = None
 
     def save(self, *, kv: bool = False) -> bytes:
         """Return the conversation as bytes, for ``model.restore_session``.
@@ -303,12 +324,14 @@ class Session:
 
         Raises:
             ObjectClosedError: If the session is closed.
+            SequenceInUseError, NestedCallError: If a call is not over.
         """
         self._runner.require_owner()
         # Imported when it is needed: most conversations are not saved.
         from sslm.engine.session_saving import save_session
 
-        return save_session(self._tokens, self._encode, self._date, kv=kv)
+        with self._tokens.call():
+            return save_session(self._tokens, self._encode, self._date, kv=kv)
 
     def close(self) -> None:
         """Give all memory back; any thread may call this, and again.
@@ -321,6 +344,18 @@ class Session:
             self._memory.close()
 
     def _stream(
+        self,
+        cutoff: Cutoff,
+        index: int | None,
+        text: str,
+        *,
+        max_tokens: int,
+        stop: str | Sequence[str] | None,
+    ) -> SessionStream:
+        with self._tokens.call():
+            return self._made_stream(cutoff, index, text, max_tokens=max_tokens, stop=stop)
+
+    def _made_stream(
         self,
         cutoff: Cutoff,
         index: int | None,

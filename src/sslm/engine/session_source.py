@@ -1,15 +1,14 @@
 """Tokens of an answer that becomes part of a conversation."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, Protocol
 
 from sslm import limits
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.token_source import Report
 from sslm.errors.base import SslmError
-from sslm.errors.runtime import SequenceInUseError
-from sslm.errors.sessions import NothingToUndoError
+from sslm.errors.sessions import NothingToUndoError, StreamSupersededError
 from sslm.runtime.session import TokenSession
 from sslm.runtime.session_request import TokenRequest
 from sslm.text.message import Message
@@ -67,6 +66,16 @@ class SessionSource:
         """Those of the session."""
         return self._session.context_tokens
 
+    def call(self) -> AbstractContextManager[None]:
+        """Return the block of a call; see :meth:`sslm.runtime.session.TokenSession.call`."""
+        return self._session.call()
+
+    def require_current(self) -> None:
+        """Raise StreamSupersededError if the conversation has gone on without this answer."""
+        note = self._session.committed.note
+        if not (self._is_kept or note is self._before or note is self._after):
+            raise StreamSupersededError
+
     @contextmanager
     def opened(
         self,
@@ -79,7 +88,6 @@ class SessionSource:
         """Begin the request, which is rolled back when the block ends if it was not kept.
 
         Raises:
-            SequenceInUseError: If the conversation went on since it was asked.
             SslmError: As :meth:`sslm.runtime.session.TokenSession.begin`.
         """
         with self._session.begin(
@@ -91,9 +99,6 @@ class SessionSource:
             on_progress=on_progress,
             clock_ns=self._clock_ns,
         ) as request:
-            # From here on nobody else changes it.
-            if self._session.committed.note is not self._before:
-                raise SequenceInUseError("session")
             self._request, self._prompt_ids = request, prompt_ids
             try:
                 yield request

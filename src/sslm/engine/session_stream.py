@@ -1,14 +1,16 @@
 """An answer of a conversation that is read while it is made."""
 
 from sslm.engine.generation import Generation
-from sslm.engine.results import StreamChunk
+from sslm.engine.results import Completion, StreamChunk
 from sslm.engine.session_source import SessionSource
 from sslm.engine.stream import Stream
-from sslm.errors.runtime import NestedCallError
 
 
 class SessionStream(Stream):
     """A stream that :meth:`commit` can end, keeping what was shown.
+
+    Reading it is a call of its session: SequenceInUseError or NestedCallError refuses it while
+    another one is not over, and refuses others while it is read.
 
     Args:
         generation: The answer in the making.
@@ -20,9 +22,36 @@ class SessionStream(Stream):
         self._source = source
 
     def __next__(self) -> StreamChunk:
-        piece = super().__next__()
+        self._generation.require_owner()
+        if self._is_over:
+            raise StopIteration
+        with self._source.call():
+            self._source.require_current()
+            return self._piece()
+
+    def _piece(self) -> StreamChunk:
+        piece = super()._piece()
         self._source.shown += piece.text
         return piece
+
+    def read(self) -> Completion:
+        """Compute whatever is left, and return the whole answer.
+
+        Raises:
+            StreamUnfinishedError: If another thread closed the stream meanwhile.
+            StreamSupersededError: If the conversation has gone on without this answer.
+            SslmError: As iterating does.
+        """
+        self._generation.require_owner()
+        if self._is_over:
+            return self.result()
+        with self._source.call():
+            self._source.require_current()
+            return self.read_in_call()
+
+    def read_in_call(self) -> Completion:
+        """Do what :meth:`read` does, within a call of the session that has begun."""
+        return super().read()
 
     def commit(self) -> None:
         """Keep the message and what was shown of its answer, and end the stream.
@@ -31,12 +60,12 @@ class SessionStream(Stream):
         kept so; after the whole answer there is nothing to do.
 
         Raises:
-            NestedCallError: If this thread is computing the next piece.
-            NothingToUndoError: If the conversation has gone on since.
+            ObjectClosedError: If the session is closed.
+            SequenceInUseError, NestedCallError: If a call of the session is not over.
+            StreamSupersededError: If the conversation has gone on without this answer.
         """
         self._generation.require_owner()
-        with self._lock:
-            if self._is_running:
-                raise NestedCallError
+        with self._source.call(), self._lock:
+            self._source.require_current()
             self._source.keep_shown()
             self._pieces.close()

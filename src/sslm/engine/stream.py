@@ -3,6 +3,7 @@
 import inspect
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -30,6 +31,10 @@ class Stream:
         return self
 
     def __next__(self) -> StreamChunk:
+        return self._piece()
+
+    def _piece(self) -> StreamChunk:
+        """Compute the next piece; what reads the whole stream comes by here, too."""
         # Before the lock, which a fork may have copied while another thread held it.
         self._generation.require_owner()
         with self._lock:
@@ -66,8 +71,9 @@ class Stream:
         """
         # Without cancelling: several answers of one call share what may end them.
         try:
-            for _ in self:
-                pass
+            with suppress(StopIteration):
+                while True:
+                    self._piece()
         finally:
             self._drop()
         return self.result()
@@ -84,6 +90,10 @@ class Stream:
     @property
     def _is_running(self) -> bool:
         return inspect.getgeneratorstate(self._pieces) == inspect.GEN_RUNNING
+
+    @property
+    def _is_over(self) -> bool:
+        return inspect.getgeneratorstate(self._pieces) == inspect.GEN_CLOSED
 
     def _drop(self) -> None:
         if self._generation.is_owner:

@@ -24,6 +24,19 @@ class AnswerUnfinishedError(StateError):
     )
 
 
+class StreamSupersededError(StateError):
+    """A conversation changed after a stream of it was made and before that was read, or kept.
+
+    By another request, an undo or a reset. The stream's answer would belong to what is no more.
+    """
+
+    status = Status.STREAM_SUPERSEDED
+    message = (
+        "the conversation has changed since this stream was made, as by another request, undo() or "
+        "reset(): make it again"
+    )
+
+
 class NothingToUndoError(StateError):
     """A conversation has no message that could be taken back or kept."""
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 from sslm.errors.runtime import (
     ContextLengthError,
     EmptyPromptError,
+    NestedCallError,
     NotCopyableError,
     ObjectClosedError,
     SequenceInUseError,
@@ -58,7 +59,8 @@ class _Use:
 
     Raises:
         ObjectClosedError: If it is closed.
-        SequenceInUseError: If another call uses it.
+        NestedCallError: If a call of this thread uses it, which this one came into the middle of.
+        SequenceInUseError: If another thread's call uses it.
     """
 
     def __init__(self, session: "TokenSession[Any]", turns: Turns) -> None:
@@ -72,6 +74,8 @@ class _Use:
             self._leave()
             raise ObjectClosedError("session")
         if self._turn is None:
+            if self._turns.is_this_threads():
+                raise NestedCallError
             raise SequenceInUseError("session")
 
     def __exit__(
@@ -131,19 +135,34 @@ class TokenSession(Generic[NoteT]):
         self.committed = Committed(checkpoints=Checkpoints(budget=budget), note=note)
         self._owner = OwningProcess("session")
         self._turns = Turns()
+        self._calls = Turns()
         self._request: weakref.ref[TokenRequest[NoteT]] | None = None
         self._refusal: str | None = None
         self._is_closed = False
 
     @property
     def is_accepting(self) -> bool:
-        """Whether requests are taken; if not, a reset is needed first."""
-        return self._refusal is None
+        """Whether requests are taken; if not, a reset is needed first, or it is closed."""
+        return self._refusal is None and not self._is_closed
 
     @property
     def is_closed(self) -> bool:
         """Whether the session was closed."""
         return self._is_closed
+
+    def call(self) -> "_Use":
+        """Return the block of a call that may consist of several steps, as an answer does.
+
+        Nothing but :meth:`close` comes between its steps, if every other caller has such a block.
+
+        Raises:
+            ForkedProcessError: In another process.
+            ObjectClosedError: By the block, if the session is closed.
+            SequenceInUseError, NestedCallError: By the block, if another one is not over, of
+                another thread or of this one; nothing has changed.
+        """
+        self._owner.require()
+        return _Use(self, self._calls)
 
     def require_ready(self) -> None:
         """Raise what :meth:`begin` would raise of any request now.

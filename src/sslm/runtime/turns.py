@@ -129,6 +129,11 @@ class Turns:
         """Return a context manager whose block runs alone; see :class:`Turn`."""
         return Turn(self._queue, cancellation)
 
+    def is_this_threads(self) -> bool:
+        """Tell whether this thread has the turn at the moment."""
+        first = self.turn()._first()
+        return first is not None and first._thread == threading.get_ident()
+
     def turn_at_once(self, block: FrameType | None = None) -> Turn | None:
         """Return a turn that has begun, to be left with :meth:`Turn.leave`, or None.
 

@@ -18,11 +18,13 @@ from sslm.engine.model import Model
 from sslm.engine.results import Completion
 from sslm.engine.runner import Runner
 from sslm.engine.session import Session
-from sslm.errors.base import ArgumentError
+from sslm.engine.session_stream import SessionStream
+from sslm.errors.base import ArgumentError, SslmError
 from sslm.errors.runtime import (
     ContextLengthError,
     DeadlineExceededError,
     MemoryBudgetError,
+    NestedCallError,
     NotCopyableError,
     ObjectClosedError,
     OptionRangeError,
@@ -34,6 +36,7 @@ from sslm.errors.sessions import (
     NothingToUndoError,
     SessionNotAcceptingError,
     StateBudgetError,
+    StreamSupersededError,
 )
 from sslm.errors.text import TextTypeError
 from sslm.runtime.kv_pool import page_count_for
@@ -364,8 +367,128 @@ def test_one_answer_at_a_time(model: Model) -> None:
         early = session.stream("Early")
         say(session, "Late")
         # It was asked of the conversation as it was before.
-        with pytest.raises(SequenceInUseError):
-            next(early)
+        for call in (early.__next__, early.read, early.commit):
+            with pytest.raises(StreamSupersededError, match="make it again"):
+                call()
+        stream = session.stream("Long")
+        next(stream)
+        session.reset()
+        session.say("Late")
+        for call in (stream.__next__, stream.commit, stream.read):
+            with pytest.raises(StreamSupersededError, match="make it again"):
+                call()
+
+
+@pytest.mark.parametrize(
+    "change", [Session.undo, Session.reset, lambda session: session.stream("x").read()]
+)
+def test_an_unread_stream_is_superseded(model: Model, change: Callable[[Session], object]) -> None:
+    with talked(model) as session:
+        stream = session.stream("Early")
+        change(session)
+        before = state(session)
+        for call in (stream.commit, stream.read):
+            with pytest.raises(StreamSupersededError):
+                call()
+        assert state(session) == before
+        assert say(session, "x") == cold(model, session.messages[:-1])
+
+
+CALLS: dict[str, Callable[[Session], object]] = {
+    "commit": Session.commit,
+    "undo": Session.undo,
+    "reset": Session.reset,
+    "save": Session.save,
+    "say": lambda session: session.say("x"),
+    "stream": lambda session: session.stream("x"),
+    "edit": lambda session: session.edit(0, "x"),
+}
+
+
+@pytest.mark.parametrize("from_a_thread", [True, False])
+@pytest.mark.parametrize("between_pieces", [True, False])
+@pytest.mark.parametrize("answer", ["say", "edit", "stream", "asay"])
+def test_what_comes_into_an_answer_is_refused_and_changes_nothing(
+    model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    between_pieces: bool,
+    from_a_thread: bool,
+) -> None:
+    """A signal handler's call is one that comes from below in the same thread."""
+    refused: list[tuple[str, type[BaseException]]] = []
+
+    def call_all() -> None:
+        for name, call in CALLS.items():
+            try:
+                call(session)
+            except SslmError as error:
+                refused.append((name, type(error)))
+
+    def intrude() -> None:
+        if from_a_thread:
+            thread = threading.Thread(target=call_all)
+            thread.start()
+            thread.join()
+        else:
+            call_all()
+
+    with talked(model) as session:
+        messages = session.messages
+        expected = cold(
+            model, [Message("user", "Why?")] if answer == "edit" else asked(session, "Why?")
+        )
+        run, piece = session._tokens.advance, SessionStream._piece
+
+        def advance(*facts: Any) -> object:
+            intrude()
+            return run(*facts)
+
+        def next_piece(stream: SessionStream) -> Any:
+            found = piece(stream)
+            intrude()
+            return found
+
+        if between_pieces:
+            monkeypatch.setattr(SessionStream, "_piece", next_piece)
+        else:
+            session._tokens.advance = advance
+        answers: dict[str, Callable[[], Completion]] = {
+            "say": lambda: say(session, "Why?"),
+            "edit": lambda: session.edit(0, "Why?", max_tokens=MOST),
+            "stream": lambda: session.stream("Why?", max_tokens=MOST).read(),
+            "asay": lambda: asyncio.run(session.asay("Why?", max_tokens=MOST)),
+        }
+        assert answers[answer]() == expected
+        error = SequenceInUseError if from_a_thread else NestedCallError
+        assert refused
+        assert refused == [(name, error) for name in CALLS] * (len(refused) // len(CALLS))
+        kept = [] if answer == "edit" else messages
+        assert session.messages == [
+            *kept,
+            Message("user", "Why?"),
+            Message("assistant", expected.text),
+        ]
+
+
+def test_a_stream_that_is_read_is_not_kept_from_below(model: Model) -> None:
+    with talked(model) as session:
+        refused: list[type[BaseException]] = []
+
+        def commit(_done: int, _total: int) -> None:
+            for call in (stream.commit, stream.read, lambda: next(stream)):
+                with pytest.raises(NestedCallError) as caught:
+                    call()
+                refused.append(caught.type)
+
+        messages = asked(session, TEXTS[2])
+        stream = session.stream(TEXTS[2], max_tokens=MOST, on_progress=commit)
+        assert stream.read() == cold(model, messages)
+        assert refused
+        session.close()
+        # What was read to its end can be asked for still.
+        assert list(stream) == []
+        assert stream.read() == cold(model, messages)
 
 
 def test_commit_keeps_what_was_shown(model: Model) -> None:
@@ -409,7 +532,7 @@ def test_there_is_nothing_to_keep_where_nothing_was_shown(model: Model) -> None:
         stream.close()
         say(session, "Another")
         assert shown
-        with pytest.raises(NothingToUndoError):
+        with pytest.raises(StreamSupersededError):
             stream.commit()
         assert len(session.messages) == 2
 
@@ -628,9 +751,11 @@ def test_a_closed_session_takes_nothing(model: Model) -> None:
     session.close()
     assert repr(session) == "<sslm.Session, 4 messages, closed>"
     assert session.messages == messages
-    for call in (lambda: session.say("x"), session.undo, session.save, session.reset):
+    assert not session.is_accepting
+    assert session.checkpoint_bytes == 0
+    for call in CALLS.values():
         with pytest.raises(ObjectClosedError):
-            call()
+            call(session)
     with pytest.raises(NotCopyableError):
         pickle.dumps(session)
 

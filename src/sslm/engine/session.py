@@ -24,6 +24,7 @@ from sslm.engine.session_stream import SessionStream
 from sslm.engine.token_source import Report
 from sslm.errors.runtime import NotCopyableError, OptionRangeError
 from sslm.errors.sessions import NothingToUndoError
+from sslm.errors.showing import briefly
 from sslm.runtime.session import TokenSession
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
@@ -319,8 +320,8 @@ class Session:
         """Return the conversation as bytes, for ``model.restore_session``.
 
         Args:
-            kv: Whether to keep what was computed of it. Without it, texts and ids remain, about
-                2 KB, and restoring computes them again, to the same bits.
+            kv: Whether to keep what was computed of it. Without it, texts and ids remain, 1 to 3 KB
+                after a few turns, and restoring computes them again, to the same bits.
 
         Raises:
             ObjectClosedError: If the session is closed.
@@ -417,9 +418,11 @@ def _user_index(messages: Conversation, index: int) -> int:
     Raises:
         OptionRangeError: If there is none.
     """
-    index = checked_int("index", index, lowest=0, highest=max(0, len(messages) - 1))
-    role = messages[index].role if messages else "none"
+    expected = "the index of a message that the user said"
+    if not messages:
+        raise OptionRangeError("index", briefly(index), f"{expected}, and there is no message yet")
+    index = checked_int("index", index, lowest=0, highest=len(messages) - 1)
+    role = messages[index].role
     if role != "user":
-        found = f"{index}, a message of the {role}" if messages else f"{index} of no messages"
-        raise OptionRangeError("index", found, "the index of a message that the user said")
+        raise OptionRangeError("index", f"{index}, a message of the {role}", expected)
     return index

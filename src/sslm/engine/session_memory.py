@@ -5,7 +5,7 @@ from typing import Final
 
 from sslm import limits
 from sslm.engine.runner import Runner
-from sslm.errors.runtime import PoolInUseError
+from sslm.errors.runtime import MemoryRefusedError, PoolInUseError
 from sslm.errors.sessions import StateBudgetError
 from sslm.runtime.checkpoints import CheckpointBudget, private_bytes_max
 from sslm.runtime.kv_pool import KvPool, page_count_for
@@ -89,7 +89,12 @@ class SessionMemory:
         self.sizes = sizes
         what = "a session's states and checkpoints"
         self._lease = runner.admit(what, sizes.states + sizes.checkpoints)
-        self.pool = KvPool(runner.program.state_layout, sizes.page_count)
+        try:
+            self.pool = KvPool(runner.program.state_layout, sizes.page_count)
+        except MemoryRefusedError as error:
+            less = f"a checkpoint_bytes below {sizes.checkpoints}"
+            remedy = less if sizes.checkpoints > sizes.states else f"a smaller context, or {less}"
+            raise MemoryRefusedError(what, error.size_bytes, remedy) from error
 
     @property
     def budget(self) -> CheckpointBudget:

@@ -49,10 +49,8 @@ class SessionRequests(AsyncRequests):
             MemoryBudgetError: If all that is open would exceed ``memory_bytes``.
         """
         first = () if system is None else (Message("system", system),)
-        sizes = self._session_sizes(context_tokens, state_bytes, checkpoint_bytes)
-        most = limits.CHECKPOINT_COUNT_MAX
-        count = checked_int("checkpoint_count", checkpoint_count, lowest=0, highest=most)
-        return self._open_session(first, replace(sizes, checkpoint_count=count), date, timings)
+        sizes = self._session_sizes(context_tokens, state_bytes, checkpoint_bytes, checkpoint_count)
+        return self._open_session(first, sizes, date, timings)
 
     def restore_session(
         self,
@@ -61,6 +59,7 @@ class SessionRequests(AsyncRequests):
         context_tokens: int | None = None,
         state_bytes: int | None = None,
         checkpoint_bytes: int | None = None,
+        checkpoint_count: int = limits.CHECKPOINT_COUNT_MAX,
         timings: bool = False,
     ) -> Session:
         """Open a conversation that was saved; what was not saved of it is computed now.
@@ -70,6 +69,7 @@ class SessionRequests(AsyncRequests):
             context_tokens: As for :meth:`session`.
             state_bytes: As for :meth:`session`.
             checkpoint_bytes: As for :meth:`session`.
+            checkpoint_count: As for :meth:`session`.
             timings: As for :meth:`session`.
 
         Raises:
@@ -79,7 +79,7 @@ class SessionRequests(AsyncRequests):
         from sslm.engine.session_saving import read_session, restore_states
 
         saved = read_session(blob)
-        sizes = self._session_sizes(context_tokens, state_bytes, checkpoint_bytes)
+        sizes = self._session_sizes(context_tokens, state_bytes, checkpoint_bytes, checkpoint_count)
         session = self._open_session(saved.messages, sizes, saved.date, timings)
         try:
             restore_states(self._runner, session._tokens, saved.states)
@@ -108,7 +108,11 @@ class SessionRequests(AsyncRequests):
         )
 
     def _session_sizes(
-        self, context_tokens: int | None, state_bytes: int | None, checkpoint_bytes: int | None
+        self,
+        context_tokens: int | None,
+        state_bytes: int | None,
+        checkpoint_bytes: int | None,
+        checkpoint_count: int = limits.CHECKPOINT_COUNT_MAX,
     ) -> SessionSizes:
         self._require_usable()
         longest, most = self._runner.context_tokens, limits.MEMORY_BYTES_MAX
@@ -121,12 +125,16 @@ class SessionRequests(AsyncRequests):
             checkpoint_bytes = checked_int(
                 "checkpoint_bytes", checkpoint_bytes, lowest=0, highest=most
             )
-        return session_sizes(
+        count = checked_int(
+            "checkpoint_count", checkpoint_count, lowest=0, highest=limits.CHECKPOINT_COUNT_MAX
+        )
+        sizes = session_sizes(
             self._runner,
             context_tokens,
             state_bytes=state_bytes,
             checkpoint_bytes=checkpoint_bytes,
         )
+        return replace(sizes, checkpoint_count=count)
 
     def _open_session(
         self,

@@ -279,9 +279,10 @@ class MemoryRefusedError(ResourceError):
     """The system has no memory for what was asked; nothing was kept."""
 
     status = Status.MEMORY_REFUSED
-    message = "the system refuses {size_bytes} bytes for {what}; ask for a smaller context"
+    message = "the system refuses {size_bytes} bytes for {what}; ask for {remedy}"
     what: str
     size_bytes: int
+    remedy: str
 
 
 class StreamUnfinishedError(StateError):

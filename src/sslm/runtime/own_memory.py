@@ -7,6 +7,8 @@ from typing import Final
 from sslm.errors.runtime import MemoryRefusedError
 from sslm.memory import anonymous_memory
 
+LESS_CONTEXT: Final = "a smaller context"
+"""The remedy where all that is asked for grows with the context."""
 _MAPPED_FROM_BYTES: Final = 1 << 16
 """Filling so much with zeros takes longer than to have the system map it."""
 
@@ -21,7 +23,7 @@ def mapped_memory(size_bytes: int, what: str) -> memoryview:
         # Nothing cannot be mapped.
         return anonymous_memory(max(size_bytes, 1))
     except (OSError, OverflowError, ValueError) as error:
-        raise MemoryRefusedError(what, size_bytes) from error
+        raise MemoryRefusedError(what, size_bytes, LESS_CONTEXT) from error
 
 
 def zeroed_memory(size_bytes: int, what: str) -> memoryview:
@@ -38,4 +40,4 @@ def named_refusal(what: str, size_bytes: int) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        raise MemoryRefusedError(what, size_bytes) from error
+        raise MemoryRefusedError(what, size_bytes, LESS_CONTEXT) from error

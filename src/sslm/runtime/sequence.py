@@ -20,6 +20,7 @@ from sslm.program.program import Program
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.freezing import adopt, freeze, load
 from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.own_memory import LESS_CONTEXT
 from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.sequence_state import SequenceState
@@ -86,7 +87,9 @@ class Use:
         self._turn.leave()
         if isinstance(error, MemoryError):
             size_bytes = sequence_size_bytes(self.state.program, self.state.options)
-            raise MemoryRefusedError("a copy of what a sequence has", size_bytes) from error
+            raise MemoryRefusedError(
+                "a copy of what a sequence has", size_bytes, LESS_CONTEXT
+            ) from error
 
 
 class Sequence:

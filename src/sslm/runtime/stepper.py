@@ -17,6 +17,7 @@ from sslm.program.program import Program
 from sslm.program.sequence_data import ENDED, STAYED
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
+from sslm.runtime.own_memory import LESS_CONTEXT
 from sslm.runtime.sequence import Sequence, Use
 from sslm.runtime.sequence_state import SequenceState
 from sslm.runtime.unit_costs import UnitCosts
@@ -191,7 +192,7 @@ def _run(
     except MemoryError:
         rows = sum(member.state.next_row_count for member in members)
         size_bytes = 4 * plan.program.residual.width * rows
-        value = MemoryRefusedError("the rows of a slice", size_bytes)
+        value = MemoryRefusedError("the rows of a slice", size_bytes, LESS_CONTEXT)
     if costs and value is None:
         _note(costs, plan.program, members, stages, costs.work_ns() - started_ns)
     for member in members:

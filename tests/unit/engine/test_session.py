@@ -24,6 +24,7 @@ from sslm.errors.runtime import (
     ContextLengthError,
     DeadlineExceededError,
     MemoryBudgetError,
+    MemoryRefusedError,
     NestedCallError,
     NotCopyableError,
     ObjectClosedError,
@@ -150,7 +151,7 @@ def test_only_messages_of_the_user_are_edited(model: Model, index: Any) -> None:
         with pytest.raises(OptionRangeError):
             session.edit(index, "x")
         assert state(session) == before
-    with model.session() as empty, pytest.raises(OptionRangeError):
+    with model.session() as empty, pytest.raises(OptionRangeError, match="no message yet"):
         empty.edit(0, "x")
 
 
@@ -648,6 +649,9 @@ def test_budgets_are_kept(model: Model) -> None:
         for text in TEXTS:
             assert say(session, text) == cold(model, session.messages[:-1])
             assert len(session._tokens.committed.checkpoints.saved) == 2
+    # More than any machine has, and no doubt about which option it was.
+    with pytest.raises(MemoryRefusedError, match=f"a checkpoint_bytes below {1 << 61}$"):
+        model.session(checkpoint_bytes=1 << 61)
     for odd in (
         {"checkpoint_count": 65},
         {"state_bytes": 0},

@@ -98,6 +98,11 @@ def test_a_conversation_without_states(model: Model) -> None:
 
 
 def test_a_budget_holds_for_what_is_restored(model: Model, blobs: dict[bool, bytes]) -> None:
+    assert 500 < len(blobs[False]) < 3000
+    with model.restore_session(blobs[True], checkpoint_count=0) as session:
+        assert session.checkpoint_bytes == 0
+    with pytest.raises(OptionRangeError):
+        model.restore_session(blobs[True], checkpoint_count=65)
     with model.restore_session(blobs[True], checkpoint_bytes=100) as session:
         assert session.checkpoint_bytes == 0
         assert session._memory.pool.held_page_count == 0

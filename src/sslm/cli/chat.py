@@ -13,6 +13,7 @@ from sslm import limits
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.chat_commands import HELP, obey
 from sslm.cli.conversation import Conversation
+from sslm.cli.exit_codes import message_as_typed
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MAX_TOKENS,
@@ -142,7 +143,7 @@ def _talk(conversation: Conversation) -> None:
             if not obey(conversation, typed_text(line)):
                 return
         except SslmError as error:
-            complain(shown(f"error: {error}"))
+            complain(shown(f"error: {message_as_typed(error)}"))
 
 
 def _ask() -> str:

@@ -1,5 +1,6 @@
 """Which exit code each family of errors gives."""
 
+import re
 from typing import Final
 
 from sslm.errors.base import (
@@ -14,6 +15,7 @@ from sslm.errors.base import (
 from sslm.errors.commands import BenchContextError
 from sslm.errors.model import EvaluationWindowError
 from sslm.errors.runtime import OptionRangeError
+from sslm.errors.showing import presentable
 
 DIFFERENT: Final = 1
 """Verified, and not the same."""
@@ -47,16 +49,35 @@ _OPTIONS: Final = frozenset(
 )
 """Options of functions that are options of commands too, with dashes in their names."""
 
+_OPTION_IN_TEXT: Final = re.compile(
+    "(?<![{\\w])(?:" + "|".join(name for name in sorted(_OPTIONS) if "_" in name) + ")(?!\\w)"
+)
+"""Such a name in a message, but not a fact's; names of one word can be any word."""
+
 _BENCH_OPTIONS: Final = {"prompts": "--n-prompt", "generations": "--n-gen", "depths": "--n-depth"}
 
 
 def option_name(error: SslmError) -> str | None:
     """Return the option of a command whose value is what is wrong, as it is typed, or None."""
     if isinstance(error, OptionRangeError) and error.option in _OPTIONS:
-        return "--" + error.option.replace("_", "-")
+        return _as_typed(error.option)
     if isinstance(error, BenchContextError):
         return _BENCH_OPTIONS.get(error.option)
     return None
+
+
+def message_as_typed(error: SslmError) -> str:
+    """Return an error's message with options named as they are typed, ``--memory-bytes``."""
+    if type(error).__str__ is not SslmError.__str__:
+        return str(error)
+    facts = {name: presentable(fact) for name, fact in error.facts().items()}
+    if option := option_name(error):
+        facts["option"] = option
+    return _OPTION_IN_TEXT.sub(lambda found: _as_typed(found[0]), error.message).format(**facts)
+
+
+def _as_typed(option: str) -> str:
+    return "--" + option.replace("_", "-")
 
 
 def exit_code(error: SslmError) -> int:

@@ -19,7 +19,7 @@ from sslm.cli.exit_codes import (
     SIGNALLED,
     USAGE,
     exit_code,
-    option_name,
+    message_as_typed,
 )
 from sslm.cli.output import complain, end_line, print_json, shown, silence
 from sslm.cli.signals import told
@@ -71,9 +71,7 @@ def explain(error: BaseException, *, is_json: bool) -> int:
 def _facts(error: BaseException) -> tuple[str, int | None, str, int]:
     """Return an error's kind, status, message, and exit code."""
     if isinstance(error, SslmError):
-        option = option_name(error)
-        told_as = error.message.format(**error.facts() | {"option": option}) if option else error
-        message = ": ".join([*getattr(error, "__notes__", []), str(told_as)])
+        message = ": ".join([*getattr(error, "__notes__", []), message_as_typed(error)])
         return type(error).__name__, int(error.status), message, exit_code(error)
     if isinstance(error, _UsageProblem):
         return "UsageError", None, _usage_message(error), USAGE

@@ -268,7 +268,7 @@ class MemoryBudgetError(ResourceError):
     status = Status.MEMORY_BUDGET
     message = (
         "all that is open would take {needed_bytes} bytes with {what}, and memory_bytes allows "
-        "{limit_bytes}"
+        "{limit_bytes}; allow more, or ask for a smaller context_tokens"
     )
     what: str
     needed_bytes: int

@@ -21,7 +21,9 @@ from sslm.errors.base import (
     SslmError,
     StateError,
 )
-from sslm.errors.runtime import OptionRangeError
+from sslm.errors.catalog import UnknownModelError
+from sslm.errors.runtime import ContextLengthError, MemoryBudgetError, OptionRangeError
+from sslm.errors.sessions import CheckpointBudgetError, StateBudgetError
 from sslm.version import VERSION
 from tests.converted import stories_artifact
 from tests.unit.cli.commands import PROGRAM, Commands, start
@@ -62,6 +64,44 @@ def add_command(app: typer.Typer, error: BaseException) -> None:
 
 
 ERROR = OptionRangeError("seed", "-1", "at least 0")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            MemoryBudgetError("a session", 2, 1),
+            "all that is open would take 2 bytes with a session, and --memory-bytes allows 1; "
+            "allow more, or ask for a smaller --context-tokens",
+        ),
+        (
+            ContextLengthError(9, 8),
+            "the request needs at least 9 tokens and the context holds 8; shorten the prompt or "
+            "ask for a larger --context-tokens",
+        ),
+        (
+            StateBudgetError(7, 2, 1),
+            "the states of 7 tokens take 2 bytes, and --state-bytes allows 1; ask for a smaller "
+            "--context-tokens, or allow more",
+        ),
+        (
+            CheckpointBudgetError(7, 2, 1, 4),
+            "a checkpoint of 7 tokens takes 2 bytes, and 4 of 1 bytes together are allowed; allow "
+            "more --checkpoint-bytes",
+        ),
+        # What a caller gave is told as it is.
+        (
+            UnknownModelError("memory_bytes", "context_tokens", "deadline_s"),
+            "there is no model 'memory_bytes'; did you mean 'context_tokens'? ",
+        ),
+    ],
+)
+def test_options_are_named_as_they_are_typed(
+    error: SslmError, told: str, failing: typer.Typer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_command(failing, error)
+    program.run([])
+    assert capsys.readouterr().err.startswith(f"error: {told}")
 
 
 def test_an_error_is_json_for_a_program_and_a_line_for_a_person(

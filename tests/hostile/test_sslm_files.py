@@ -17,6 +17,8 @@ from sslm.errors import model as model_errors
 from sslm.errors import reading as reading_errors
 from sslm.errors import text as text_errors
 from sslm.errors.base import SslmError
+from sslm.formats.save_blob import MAGIC as SEQUENCE_MAGIC
+from sslm.formats.session_blob import MAGIC as SESSION_MAGIC
 from sslm.formats.sslm_container import SectionType
 from tests.unit.artifact import tiny_artifact
 from tests.unit.artifact.tiny_artifact import patched, read, reseal, sections_of, with_section
@@ -65,6 +67,16 @@ def test_header_defect(
 ) -> None:
     with pytest.raises(error):
         read(patched(sound, offset, layout, value))
+
+
+@pytest.mark.parametrize(
+    ("save", "named"), [(SESSION_MAGIC, "a saved session"), (SEQUENCE_MAGIC, "a saved sequence")]
+)
+@pytest.mark.parametrize("size", [0, 8, 300])
+def test_a_save_is_no_model(save: bytes, named: str, size: int) -> None:
+    with pytest.raises(errors.NotAnSslmFileError, match=f"as {named} does; open") as caught:
+        read(save + bytes(size))
+    assert caught.value.found == save
 
 
 def test_empty_file() -> None:

@@ -7,14 +7,16 @@ from sslm.errors.status import Status
 
 
 class NotAnSslmFileError(ArtifactError):
-    """The file does not begin with the letters of the format."""
+    """The file does not begin as a model does; a save begins with the same four letters."""
 
     status = Status.SSLM_MAGIC
     message = (
-        "this is not an .sslm file: it begins with {found}, not with b'SSLM'; "
-        "convert other model files with `sslm convert`"
+        "this is not a model in an .sslm file: it begins with {found}, as {looks_like} does; "
+        "{remedy}"
     )
     found: bytes
+    looks_like: str
+    remedy: str
 
 
 class SslmVersionError(ArtifactError):

@@ -10,7 +10,7 @@ class TruncatedFileError(ArtifactError):
     status = Status.TRUNCATED_FILE
     message = (
         "the file ends inside {field!r}: {wanted_bytes} bytes are needed at byte {offset_bytes}, "
-        "{available_bytes} are left; get the file again"
+        "{available_bytes} are left; get the file again, or save it again"
     )
     field: str
     offset_bytes: int

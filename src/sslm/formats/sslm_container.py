@@ -35,6 +35,12 @@ from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
 from sslm.formats.hashing import sha256_of
 
 MAGIC: Final = b"SSLM"
+_CONVERTED: Final = ("no .sslm file", "convert other model files with `sslm convert`")
+_SAVES: Final = {
+    b"SSLMCHAT": ("a saved session", "open its model, and pass the bytes to restore_session"),
+    b"SSLMSAVE": ("a saved sequence", "open its model, and restore the bytes with that"),
+}
+"""What else begins with these letters, and what is to be done with it."""
 FORMAT_VERSION: Final = 16
 HEADER_SIZE_BYTES: Final = 64
 ROW_SIZE_BYTES: Final = 40
@@ -234,8 +240,11 @@ def _read_header(reader: BoundedReader) -> tuple[int, bytes]:
     """Return the section count and the stated hash; leave the reader at the table."""
     magic = bytes(reader.take("magic", size_bytes=min(4, reader.size_bytes)))
     if magic != MAGIC:
-        raise NotAnSslmFileError(magic)
+        raise NotAnSslmFileError(magic, *_CONVERTED)
     version = reader.u32("format version", at_most=U32_MAX)
+    start = magic + version.to_bytes(4, "little")
+    if start in _SAVES:
+        raise NotAnSslmFileError(start, *_SAVES[start])
     if version != FORMAT_VERSION:
         raise SslmVersionError(version, FORMAT_VERSION)
     header_size = reader.u32("header size", at_most=U32_MAX)

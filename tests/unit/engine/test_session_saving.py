@@ -133,6 +133,17 @@ def test_only_bytes_are_restored(model: Model, odd: Any) -> None:
         model.restore_session(odd)
 
 
+@pytest.mark.parametrize("kv", [False, True])
+def test_a_save_that_was_cut_is_to_be_saved_again(
+    model: Model, blobs: dict[bool, bytes], kv: bool
+) -> None:
+    for size in range(8, 64):
+        with pytest.raises((TruncatedFileError, SaveSizeError)) as caught:
+            model.restore_session(blobs[kv][:size])
+        if isinstance(caught.value, TruncatedFileError):
+            assert str(caught.value).endswith("get the file again, or save it again")
+
+
 def test_each_defect_has_its_error(model: Model, blobs: dict[bool, bytes]) -> None:
     blob = blobs[False]
     one_more = bytearray(blob)

@@ -16,6 +16,7 @@ from sslm.errors.commands import BenchContextError
 from sslm.errors.model import EvaluationWindowError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import presentable
+from sslm.errors.text import TextUnicodeError
 
 DIFFERENT: Final = 1
 """Verified, and not the same."""
@@ -54,6 +55,9 @@ _OPTION_IN_TEXT: Final = re.compile(
 )
 """Such a name in a message, but not a fact's; names of one word can be any word."""
 
+_NO_UTF8: Final = range(0xDC80, 0xDD00)
+"""What stands for the bytes of an argument that are no UTF-8."""
+
 _BENCH_OPTIONS: Final = {"prompts": "--n-prompt", "generations": "--n-gen", "depths": "--n-depth"}
 
 
@@ -71,6 +75,11 @@ def message_as_typed(error: SslmError) -> str:
     if type(error).__str__ is not SslmError.__str__:
         return str(error)
     facts = {name: presentable(fact) for name, fact in error.facts().items()}
+    if isinstance(error, TextUnicodeError) and error.code_point in _NO_UTF8:
+        byte = error.code_point & 0xFF
+        return (
+            f"{error.what} is not valid UTF-8: the byte 0x{byte:02x} at character {error.position}"
+        )
     if option := option_name(error):
         facts["option"] = option
     return _OPTION_IN_TEXT.sub(lambda found: _as_typed(found[0]), error.message).format(**facts)

@@ -24,6 +24,7 @@ from sslm.errors.base import (
 from sslm.errors.catalog import UnknownModelError
 from sslm.errors.runtime import ContextLengthError, MemoryBudgetError, OptionRangeError
 from sslm.errors.sessions import CheckpointBudgetError, StateBudgetError
+from sslm.errors.text import TextUnicodeError
 from sslm.version import VERSION
 from tests.converted import stories_artifact
 from tests.unit.cli.commands import PROGRAM, Commands, start
@@ -89,6 +90,11 @@ ERROR = OptionRangeError("seed", "-1", "at least 0")
             "a checkpoint of 7 tokens takes 2 bytes, and 4 of 1 bytes together are allowed; allow "
             "more --checkpoint-bytes",
         ),
+        (
+            TextUnicodeError("the text", 0xDCE9, 3),
+            "the text is not valid UTF-8: the byte 0xe9 at character 3\n",
+        ),
+        (TextUnicodeError("the text", 0xD800, 3), "the text holds the lone surrogate U+D800"),
         # What a caller gave is told as it is.
         (
             UnknownModelError("memory_bytes", "context_tokens", "deadline_s"),

@@ -16,7 +16,7 @@ class SessionNotAcceptingError(StateError):
 
 
 class AnswerUnfinishedError(StateError):
-    """A session was to change while an answer of it is being made."""
+    """A session was to change while a stream of it is neither at its end nor being read."""
 
     status = Status.ANSWER_UNFINISHED
     message = (

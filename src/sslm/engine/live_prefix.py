@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence as Ids
 
+from sslm.engine.admission import Lease
 from sslm.engine.runner import Runner
 from sslm.engine.shared_pool import SharedPool
 from sslm.engine.sliced_work import SlicedWork
 from sslm.errors.runtime import ContextLengthError, EmptyPromptError, ObjectClosedError
 from sslm.runtime.prefix import Prefix
 from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.snapshot import Snapshot
+from sslm.runtime.snapshot import Snapshot, size_at_rest_bytes
 from sslm.runtime.token_ids import checked_token_ids
 
 
@@ -17,7 +18,8 @@ class LivePrefix(SlicedWork):
 
     Made by ``model.prefix``. Sequences that start from it share its full pages and copy at most one
     that is not full; these pages live as long as any of them. When it is done, it has given back
-    all memory but its pages and a copy of the rows behind the last full one.
+    all memory but its full pages and a copy of the rows behind them, which is admitted when it is
+    made, and counted until it and all who started from it are closed.
 
     Args:
         runner: Of the model.
@@ -56,7 +58,14 @@ class LivePrefix(SlicedWork):
             raise ContextLengthError(count + 1, runner.context_tokens)
         self.pool = pool
         options = SequenceOptions(context_tokens=count, reserved_tokens=0 if base else None)
-        super().__init__(runner, options, pool)
+        kept = runner.admit("a prefix", size_at_rest_bytes(runner.program, count))
+        try:
+            super().__init__(runner, options, pool)
+        except BaseException:
+            # The error's traceback would hold it.
+            kept.end()
+            raise
+        self._kept: Lease | None = kept
         self._prefix = Prefix(self.sequence)
         try:
             if snapshot is not None:
@@ -86,10 +95,23 @@ class LivePrefix(SlicedWork):
         """
         return self._prefix.snapshot
 
+    def shared(self) -> tuple[Snapshot, Lease]:
+        """Return a snapshot for one who starts from it, and what its bytes were admitted with.
+
+        Raises:
+            PrefixNotFrozenError, ObjectClosedError: As :attr:`snapshot` does.
+        """
+        kept, snapshot = self._kept, self.snapshot.share()
+        if kept is None:
+            raise ObjectClosedError(self._KIND)
+        return snapshot, kept
+
     def close(self) -> None:
         """Give up its pages, which live on with the sequences that started from it."""
         self._prefix.release()
         super().close()
+        # It ends with the last one who holds it.
+        self._kept = None
 
     def get_ready(self) -> bool:
         """Become done if nothing is pending; return whether anything is."""
@@ -98,7 +120,7 @@ class LivePrefix(SlicedWork):
         if self.sequence.pending_count:
             return True
         self._prefix.freeze()
-        self._lease.size_bytes = self._prefix.snapshot.size_bytes
+        self._lease.end()
         return False
 
     def _require_open(self) -> None:

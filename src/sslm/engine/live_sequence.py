@@ -5,6 +5,7 @@ from collections.abc import Sequence as Items
 from contextlib import suppress
 from dataclasses import replace
 
+from sslm.engine.admission import Lease
 from sslm.engine.answer import Answer
 from sslm.engine.live_prefix import LivePrefix
 from sslm.engine.prompts import Prompt
@@ -66,14 +67,20 @@ class LiveSequence(SlicedWork):
         self._prefix_ids = prefix.token_ids if prefix else ()
         self._limit_tokens = self._tokens_of(request) if context_tokens is None else context_tokens
         self._require_room(request)
-        snapshot = prefix.snapshot if prefix else None
-        super().__init__(runner, self._options(snapshot), pool)
+        # One of its own, so that a reset needs the prefix no more.
         self._base: Snapshot | None = None
+        self._base_lease: Lease | None = None
+        if prefix is not None:
+            self._base, self._base_lease = prefix.shared()
+        try:
+            super().__init__(runner, self._options(self._base), pool)
+        except BaseException:
+            # The error's traceback would hold it.
+            self._leave_base()
+            raise
         self._unread: deque[str] = deque()
         self._completion: Completion | None = None
         try:
-            # One of its own, so that a reset needs the prefix no more.
-            self._base = snapshot.share() if snapshot else None
             self._begin(request)
         except BaseException:
             self.close()
@@ -176,13 +183,20 @@ class LiveSequence(SlicedWork):
     def close(self) -> None:
         """Give its memory back; any thread may call this, and again."""
         super().close()
-        if self._base is not None:
-            self._base.release()
+        self._leave_base()
+
+    def _leave_base(self) -> None:
+        base, self._base = self._base, None
+        if base is not None:
+            base.release()
+        # It ends with the last one who holds it.
+        self._base_lease = None
 
     def _begin(self, request: Request) -> None:
         """Begin a request that fits, in a fresh sequence."""
-        if self._base is not None:
-            self.sequence.adopt(self._base, reserved_tokens=self._limit_tokens - 1)
+        base = self._base
+        if base is not None:
+            self.sequence.adopt(base, reserved_tokens=self._limit_tokens - 1)
         self.sequence.push(request.prompt_ids)
         self._completion = None
         self._request = request

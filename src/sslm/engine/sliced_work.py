@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import ClassVar, NoReturn, Self
 
@@ -11,8 +11,10 @@ from sslm.engine.options import checked_int
 from sslm.engine.runner import Runner
 from sslm.engine.shared_pool import SharedPool
 from sslm.errors.runtime import (
+    NestedCallError,
     NotCopyableError,
     ObjectClosedError,
+    PoolInUseError,
     SequenceInterruptedError,
     SequenceInUseError,
 )
@@ -50,11 +52,17 @@ class SlicedWork(ABC):
 
     def __init__(self, runner: Runner, options: SequenceOptions, pool: SharedPool | None) -> None:
         self.runner = runner
-        pages, buffers = runner.sequence_sizes_bytes(options)
-        self._lease = runner.admit("a sequence", buffers + (0 if pool else pages))
-        self._pages = pool.pages if pool else _own_pages(runner, options)
-        self.sequence = Sequence(runner.program, self._pages, runner.model_id, options)
-        """What is run: for schedulers, and not to be told anything by others."""
+        pages_size, buffers_size = runner.sequence_sizes_bytes(options)
+        self._lease = runner.admit("a sequence", buffers_size + (0 if pool else pages_size))
+        try:
+            pages = pool.pages if pool else _own_pages(runner, options)
+            self._own_pages = None if pool else pages
+            self.sequence = Sequence(runner.program, pages, runner.model_id, options)
+            """What is run: for schedulers, and not to be told anything by others."""
+        except BaseException:
+            # The error's traceback would hold it.
+            self._lease.end()
+            raise
         self._turns = Turns()
         # False while more than one thing changes: whoever is torn off there leaves it so.
         self._is_intact = True
@@ -99,6 +107,10 @@ class SlicedWork(ABC):
     def close(self) -> None:
         """Give its memory back; any thread may call this, and again."""
         self.sequence.close()
+        if self._own_pages is not None:
+            # Where another call still uses them, they go with the last one who has them.
+            with suppress(PoolInUseError, NestedCallError):
+                self._own_pages.close()
         self._lease.end()
 
     @contextmanager

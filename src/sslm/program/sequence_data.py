@@ -1,6 +1,5 @@
 """A sequence as plain data, which Python and C read and write alike."""
 
-import copy
 import ctypes
 from typing import Final, Self
 
@@ -136,9 +135,25 @@ class SequenceData:
         ctypes.memmove(self.address, ctypes.addressof(struct), ctypes.sizeof(SequenceStruct))
 
     def seen(self) -> Self:
-        """Return the same memory with a struct that stays as it is, for those who only look."""
-        seen = copy.copy(self)
+        """Return ids, counts and a struct that stays as it is, for those who only look.
+
+        What only runs need is not held: pages, rows and scores.
+        """
+        # Not by the copy module, which imports another one, even while the interpreter ends.
+        seen = object.__new__(type(self))
+        seen.__dict__.update(self.__dict__)
         seen.struct = self.staged()
+        nothing = memoryview(b"")
+        seen.logits = seen.selected = nothing
+        seen.trace = None
+        seen.memory = SequenceMemory(
+            pool=nothing,
+            pages=nothing,
+            fixed=nothing,
+            residual=nothing,
+            saturations=self.memory.saturations,
+            digests=nothing,
+        )
         return seen
 
     @property

@@ -29,6 +29,7 @@ class Prefix:
     def __init__(self, sequence: Sequence) -> None:
         self._sequence = sequence
         self._snapshot: Snapshot | None = None
+        self._frozen_tokens: int | None = None
         self._is_released = False
 
     @property
@@ -40,21 +41,21 @@ class Prefix:
             ObjectClosedError: If it is released.
         """
         self._require_open()
-        if self._snapshot is not None:
+        if self.is_frozen:
             raise PrefixFrozenError(self.token_count)
         return self._sequence
 
     @property
     def token_count(self) -> int:
         """Tokens that were admitted, or once it is frozen, those that adopting saves."""
-        if self._snapshot is not None:
-            return self._snapshot.token_count
+        if self._frozen_tokens is not None:
+            return self._frozen_tokens
         return self._sequence.position + self._sequence.pending_count
 
     @property
     def is_frozen(self) -> bool:
         """Whether it can be adopted, and takes in nothing more."""
-        return self._snapshot is not None
+        return self._frozen_tokens is not None
 
     @property
     def is_released(self) -> bool:
@@ -79,12 +80,16 @@ class Prefix:
             ObjectClosedError: If it is released.
         """
         self._require_open()
-        if self._snapshot is None:
+        if not self.is_frozen:
             pending = self._sequence.pending_count
             if pending:
                 raise SequenceBusyError(pending, "none: advance it first")
-            self._snapshot = self._sequence.snapshot()
+            snapshot = self._sequence.snapshot()
+            self._snapshot, self._frozen_tokens = snapshot, snapshot.token_count
             self._sequence.close()
+            if self._is_released:
+                # By another thread, which found nothing to give up.
+                self.release()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -94,10 +99,12 @@ class Prefix:
             PrefixNotFrozenError: If the prefix is not frozen.
             ObjectClosedError: If it is released.
         """
+        snapshot = self._snapshot
+        # Afterwards, as whoever releases it says so first.
         self._require_open()
-        if self._snapshot is None:
+        if snapshot is None:
             raise PrefixNotFrozenError(self.token_count)
-        return self._snapshot
+        return snapshot
 
     def adopt_into(self, sequence: Sequence) -> None:
         """Let a sequence begin where the prefix ends.
@@ -113,8 +120,9 @@ class Prefix:
         """Give up the pages, which live on with those who adopted them; may be called again."""
         self._is_released = True
         self._sequence.close()
-        if self._snapshot is not None:
-            self._snapshot.release()
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is not None:
+            snapshot.release()
 
     def _require_open(self) -> None:
         if self._is_released:

@@ -19,7 +19,7 @@ from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.freezing import adopt, freeze, load
-from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.kv_pool import KvPool, PageHold
 from sslm.runtime.own_memory import LESS_CONTEXT
 from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
@@ -175,9 +175,10 @@ class Sequence:
         if turn is None:
             # The memory goes with the last one who uses it. That is also a call which an interrupt
             # has ended without its giving back the turn: it goes with the interrupt's traceback.
-            self.state = self.state.left()
+            self.state = self.state.left(PageHold(self.state.hold.pool))
         else:
             self.state.release()
+            self.state = self.state.left(self.state.hold)
             turn.leave()
 
     # What there is to see.

@@ -1,6 +1,5 @@
 """What a sequence holds between runs: its tokens, where it stands, and the memory of its states."""
 
-import copy
 from array import array
 from typing import Self
 
@@ -285,10 +284,17 @@ class SequenceState:
         self.hold.release()
         self.data.struct.pending_count = self.data.struct.is_in_flight = 0
 
-    def left(self) -> Self:
-        """Return what is left to see once others alone have the pages."""
-        left = copy.copy(self)
-        left.hold, left.data = PageHold(self.hold.pool), self.data.seen()
+    def left(self, hold: PageHold) -> Self:
+        """Return what is left to see once others alone have the memory, or nobody.
+
+        Args:
+            hold: A hold of no pages.
+        """
+        # Not by the copy module, which imports another one, even while the interpreter ends.
+        left = object.__new__(type(self))
+        left.__dict__.update(self.__dict__)
+        left.hold, left.data = hold, self.data.seen()
+        left.memory = left.data.memory
         left.data.struct.pending_count = left.data.struct.is_in_flight = 0
         return left
 

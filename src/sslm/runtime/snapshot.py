@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import NoReturn, Self
 
 from sslm.errors.runtime import NotCopyableError
+from sslm.program.program import Program
 from sslm.program.states import PAGE_TOKENS, StateLayout
 from sslm.runtime.kv_pool import PageHold
+from sslm.runtime.page_rows import packed_size_bytes
 
 NO_ADAPTER = bytes(32)
 """The digest of no adapter."""
@@ -118,6 +120,15 @@ class Snapshot:
         """Return the same snapshot with a hold of its own."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return type(self)(**(fields | {"hold": self.hold.share(len(self.hold.pages))}))
+
+
+def size_at_rest_bytes(program: Program, token_count: int) -> int:
+    """Return ``size_bytes`` of a snapshot of so many computed positions, and nothing pending."""
+    layout = program.state_layout
+    stops = (token_count,) * len(layout.states)
+    tail = packed_size_bytes(layout, first_unsealed(token_count), stops)
+    residual = 4 * program.residual.width if token_count else 0
+    return array("i").itemsize * token_count + residual + layout.fixed_size_bytes + tail
 
 
 def state_stops(

@@ -382,6 +382,73 @@ def test_all_memory_is_admitted() -> None:
         model.kv_pool(256).close()
 
 
+def held_bytes(model: Model) -> int:
+    """Return what is admitted, of the bound of a GB that *model* was opened with."""
+    free = model._runner.free_bytes
+    assert free is not None
+    return 1_000_000_000 - free
+
+
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 127])
+def test_a_prefix_never_takes_more_than_when_it_was_made(length: int) -> None:
+    """And what it keeps is counted as long as anybody has it."""
+    with Model(stories_artifact(), memory_bytes=1_000_000_000) as model:
+        pool = model.kv_pool(512)
+        before = held_bytes(model)
+        base = model.prefix([1] * length, pool=pool)
+        made = held_bytes(model)
+        finish(base, layers=3)
+        kept = base.snapshot.size_bytes
+        assert held_bytes(model) == before + kept < made
+        sequence = model.sequence([5], prefix=base, max_tokens=3)
+        own = held_bytes(model) - before - kept
+        base.close()
+        assert held_bytes(model) == before + kept + own
+        sequence.reset([7], max_tokens=3)
+        sequence.close()
+        assert held_bytes(model) == before
+
+
+@pytest.mark.parametrize("on_base", [False, True])
+def test_a_prefix_that_does_not_fit_takes_nothing(on_base: bool) -> None:
+    with Model(stories_artifact(), memory_bytes=1_000_000_000) as roomy:
+        pool = roomy.kv_pool(256)
+        base = finished_prefix(roomy, pool, [1] * 70) if on_base else None  # type: ignore[arg-type]
+        before = held_bytes(roomy)
+        roomy.prefix([5] * 63, pool=pool, prefix=base).advance(layers=1)
+        prefix = roomy.prefix([5] * 63, pool=pool, prefix=base)
+        size = held_bytes(roomy) - before
+    with Model(stories_artifact(), memory_bytes=before + size) as model:
+        pool = model.kv_pool(256)
+        base = finished_prefix(model, pool, [1] * 70) if on_base else None  # type: ignore[arg-type]
+        free, held = pool.free_tokens, model._runner.free_bytes
+        prefix = model.prefix([5] * 63, pool=pool, prefix=base)
+        with pytest.raises(MemoryBudgetError) as caught:
+            model.prefix([5], pool=pool, prefix=base)
+        finish(prefix)
+        prefix.close()
+        assert (pool.free_tokens, model._runner.free_bytes) == (free, held)
+        assert caught.value.limit_bytes == before + size
+
+
+def test_what_is_closed_holds_no_buffers(model: Model, pool: SharedPool) -> None:
+    """Also while somebody still has the object."""
+    sequence = model.sequence(PROMPT, max_tokens=3, pool=pool)
+    prefix = model.prefix(PROMPT, pool=pool)
+    memories = [weakref.ref(one.sequence.state.data) for one in (sequence, prefix)]
+    finish(sequence)
+    finish(prefix)
+    sequence.close()
+    assert [memory() for memory in memories] == [None, None]
+    assert sequence.result() == model.generate(PROMPT, max_tokens=3)
+    prefix.close()
+    assert prefix.done
+    with model.sequence(PROMPT, max_tokens=3) as alone:
+        pages = weakref.ref(alone.sequence.memory.pool)
+    assert pages() is None
+    assert not alone.done
+
+
 # Several at once.
 
 

@@ -291,7 +291,7 @@ class ClosingPlan(Recorder):
         self, first: int, last: int, spans: Spans[Span], *, cancel: memoryview | None = None
     ) -> None:
         self.victim.close()
-        assert self.victim.memory.pool.nbytes
+        assert all(span.memory.pool.nbytes for span in spans)
         super().run(first, last, spans, cancel=cancel)
 
 

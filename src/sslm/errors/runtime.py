@@ -47,7 +47,7 @@ class ContextLengthError(PartlyAdmitted, ArgumentError):
     status = Status.CONTEXT_LENGTH
     message = (
         "the request needs at least {needed_tokens} tokens and the context holds {limit_tokens}; "
-        "shorten the prompt or ask for a larger context_tokens"
+        "shorten the prompt, lower max_tokens or ask for a larger context_tokens"
     )
     needed_tokens: int
     limit_tokens: int
@@ -126,7 +126,10 @@ class PrefixNotFrozenError(StateError):
     """A prefix was to be adopted before it was frozen."""
 
     status = Status.PREFIX_NOT_FROZEN
-    message = "the prefix of {token_count} tokens is not frozen yet; freeze it first"
+    message = (
+        "the prefix of {token_count} tokens is not done yet; advance it until it is done, and "
+        "freeze it if that is yours to do"
+    )
     token_count: int
 
 
@@ -134,7 +137,7 @@ class BudgetMissingError(ArgumentError):
     """A slice was asked for without saying how much it may do."""
 
     status = Status.BUDGET_MISSING
-    message = "a slice needs a budget: give a number of units, max_ms, or both"
+    message = "a slice needs a budget: give layers (a number of units), max_ms, or both"
 
 
 class AlreadyScheduledError(StateError):

@@ -164,7 +164,7 @@ def test_full_pages_are_shared(model: Model, pool: SharedPool) -> None:
 def test_a_prefix_on_a_prefix(model: Model, pool: SharedPool) -> None:
     with finished_prefix(model, pool) as base:
         with model.prefix(" Her name was Ada.", prefix=base) as prefix:
-            with pytest.raises(PrefixNotFrozenError):
+            with pytest.raises(PrefixNotFrozenError, match="advance it until it is done"):
                 model.sequence(" She", prefix=prefix)
             finish(prefix)
             assert prefix.token_ids[: base.token_count] == base.token_ids
@@ -244,6 +244,16 @@ def test_a_reset_that_is_refused_changes_nothing(
 
 
 # What is refused.
+
+
+def test_what_the_default_asks_for_is_named(model: Model) -> None:
+    with pytest.raises(ContextLengthError, match="lower max_tokens"):
+        model.sequence([1], context_tokens=2)
+    with (
+        model.sequence([1], max_tokens=1) as sequence,
+        pytest.raises(ContextLengthError, match="lower max_tokens"),
+    ):
+        sequence.reset([1])
 
 
 def test_a_result_before_the_end(model: Model) -> None:

@@ -25,7 +25,9 @@ def known(clock: ToyClock, *, layer_ns: int = 300 * US) -> UnitCosts:
 
 
 def test_there_must_be_a_budget() -> None:
-    with pytest.raises(BudgetMissingError, match="give a number of units, max_ms, or both"):
+    with pytest.raises(
+        BudgetMissingError, match=r"give layers \(a number of units\), max_ms, or both"
+    ):
         SliceBudget(UnitCosts())
 
 

@@ -105,6 +105,8 @@ class Batch:
     ) -> None:
         self._simulation = simulation
         self._members = members
+        # Of now, as one that is closed lets go of its memory.
+        self._memories = {id(one): id(one.real.memory) for one in self._members}
         self._events = events
         self.cancellation = Cancellation()
         self._costs = costs
@@ -237,7 +239,7 @@ class Batch:
 
     def _compare_runs(self, waiting: list[BothSequences], units: int, rows: int) -> None:
         """Look at which sequences ran together, and how far."""
-        models = {id(one.real.memory): one.model for one in waiting}
+        models = {self._memories[id(one)]: one.model for one in waiting}
         stages: dict[tuple[int, int], int] = {}
         for run in self._plan.runs:
             together = [models.pop(memory) for memory in run.memories]
@@ -279,7 +281,7 @@ class Batch:
                 self._simulation.require_error(outcome.error, self._stopped_by(), {})
                 one.model.put_back()
             else:
-                index = ran_in.get(id(one.real.memory), 0)
+                index = ran_in.get(self._memories[id(one)], 0)
                 self._compare_one(one, outcome, index, one.model.slice_end(units))
         for one in self._members:
             if id(one.model) in self._closed_at:
@@ -287,7 +289,7 @@ class Batch:
 
     def _has_stopped(self, one: BothSequences, ran_in: dict[int, int]) -> bool:
         """Tell whether a sequence stays where it is, because of what happened before its run."""
-        is_late = self._is_watched and id(one.real.memory) not in ran_in
+        is_late = self._is_watched and self._memories[id(one)] not in ran_in
         return is_late or (not self._is_watched and self.cancellation.is_set)
 
     def _stopped_by(self) -> type[SslmError]:

@@ -455,6 +455,6 @@ class Simulation:
 
 def _frozen(prefix: Both[Prefix, expected.Prefix]) -> Both[Snapshot, expected.Snapshot] | None:
     real, model = prefix.real._snapshot, prefix.model.snapshot
-    if (real is None) != (model is None):
+    if prefix.real.is_frozen != (model is not None):
         raise WrongError("a prefix is frozen or not, other than expected")
     return Both(real, model) if real is not None and model is not None else None

@@ -4,12 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from sslm.artifact.file_bytes import FileBytes
 from sslm.artifact.golden import Golden
 from sslm.artifact.provenance import Provenance
+from sslm.closing import Closing
 from sslm.memory import huge_page_bytes
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
@@ -18,7 +17,7 @@ from sslm.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Artifact:
+class Artifact(Closing):
     """An open artifact, verified; a context manager.
 
     Args:
@@ -71,14 +70,3 @@ class Artifact:
             with suppress(BufferError):
                 tensor.data.release()
         self.file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -4,13 +4,13 @@ What llama.cpp computes for a file is what the file means.
 """
 
 import os
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sslm import limits
+from sslm.closing import Closing
 from sslm.convert.architectures import ARCHITECTURES, ArchitectureNames
 from sslm.convert.source_config import config_from_gguf
 from sslm.errors.gguf import GgufSplitFileError
@@ -33,7 +33,7 @@ _ARCHITECTURE_KEY: Final = "general.architecture"
 _SPLIT_COUNT_KEY: Final = "split.count"
 
 
-class GgufModelSource:
+class GgufModelSource(Closing):
     """An open GGUF file whose model is known to be complete; a context manager.
 
     Args:
@@ -93,17 +93,6 @@ class GgufModelSource:
     def close(self) -> None:
         """Give the file back; may be called again."""
         self.file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _refuse_split_file(metadata: GgufMetadata) -> None:

@@ -4,11 +4,11 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
 from sslm import limits
 from sslm.artifact import Artifact
+from sslm.closing import Closing
 from sslm.engine.background import Background
 from sslm.engine.log import LOGGER
 from sslm.engine.opening import (
@@ -42,7 +42,7 @@ from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 
-class Model(SessionRequests, SlicedRequests):
+class Model(SessionRequests, SlicedRequests, Closing):
     """A converted model, ready to run; a context manager.
 
     Several threads and coroutines may use one model: their requests take turns, slice by slice,
@@ -281,17 +281,6 @@ class Model(SessionRequests, SlicedRequests):
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "open"
         return f"<sslm.Model {str(self.path)!r}, tier {self.tier}, {state}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Callable[[ModelSpec], "Model"], tuple[ModelSpec]]:
         """Send the spec; whoever receives it opens the same file."""

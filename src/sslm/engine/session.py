@@ -4,9 +4,9 @@ import datetime
 import time
 from collections.abc import Sequence
 from functools import partial
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
+from sslm.closing import Closing
 from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
@@ -32,7 +32,7 @@ from sslm.text.message import Message
 from sslm.text.tokenizer import Tokenizer
 
 
-class Session:
+class Session(Closing):
     """One conversation and its owner; a context manager.
 
     Each answer has the text, ids and digest that ``model.chat`` gives for the same messages. Only
@@ -167,10 +167,7 @@ class Session:
             NestedCallError: If a signal handler or callback came into a call of this thread's.
             SslmError: As ``model.chat`` raises it; the conversation is as it was.
         """
-        cutoff = Cutoff(deadline_s)
-        with self._tokens.call():
-            made = self._made_stream(cutoff, None, text, max_tokens=max_tokens, stop=stop)
-            return made.read_in_call()
+        return self._read(Cutoff(deadline_s), None, text, max_tokens=max_tokens, stop=stop)
 
     def stream(
         self,
@@ -215,10 +212,7 @@ class Session:
             OptionRangeError: If there is no such message, or somebody else said it.
             SslmError: As :meth:`say`; the conversation is as it was.
         """
-        cutoff = Cutoff(deadline_s)
-        with self._tokens.call():
-            made = self._made_stream(cutoff, index, text, max_tokens=max_tokens, stop=stop)
-            return made.read_in_call()
+        return self._read(Cutoff(deadline_s), index, text, max_tokens=max_tokens, stop=stop)
 
     def edit_stream(
         self,
@@ -344,6 +338,19 @@ class Session:
             self._tokens.close()
             self._memory.close()
 
+    def _read(
+        self,
+        cutoff: Cutoff,
+        index: int | None,
+        text: str,
+        *,
+        max_tokens: int,
+        stop: str | Sequence[str] | None,
+    ) -> Completion:
+        with self._tokens.call():
+            made = self._made_stream(cutoff, index, text, max_tokens=max_tokens, stop=stop)
+            return made.read_in_call()
+
     def _stream(
         self,
         cutoff: Cutoff,
@@ -396,17 +403,6 @@ class Session:
     def __repr__(self) -> str:
         state = "closed" if self._tokens.is_closed else "open"
         return f"<sslm.Session, {len(self.messages)} messages, {state}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError("session", "session.save() makes bytes for model.restore_session")

@@ -1,9 +1,9 @@
 """Memory for the states of several sequences, fixed in advance."""
 
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
 from sslm import limits
+from sslm.closing import Closing
 from sslm.engine.options import checked_int
 from sslm.engine.runner import Runner
 from sslm.errors.runtime import NotCopyableError
@@ -11,7 +11,7 @@ from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
 
 
-class SharedPool:
+class SharedPool(Closing):
     """Pages of 64 tokens, which sequences and prefixes take and give back; a context manager.
 
     Made by ``model.kv_pool``. Any thread may use it.
@@ -60,17 +60,6 @@ class SharedPool:
 
     def __repr__(self) -> str:
         return f"<sslm.SharedPool of {self.tokens} tokens, {self.size_bytes} bytes>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError("pool", "make one for the model that is opened elsewhere")

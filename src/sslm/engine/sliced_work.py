@@ -1,12 +1,12 @@
 """What is computed slice by slice, whenever its owner says so."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import ClassVar, NoReturn, Self
+from typing import ClassVar, NoReturn
 
 from sslm import limits
+from sslm.closing import Closing
 from sslm.engine.options import checked_int
 from sslm.engine.runner import Runner
 from sslm.engine.shared_pool import SharedPool
@@ -27,7 +27,7 @@ from sslm.runtime.time_slices import SliceBudget
 from sslm.runtime.turns import Turn, Turns
 
 
-class SlicedWork(ABC):
+class SlicedWork(Closing):
     """Something of a model that advances slice by slice; a context manager.
 
     One thread at a time may use it, and is otherwise refused with SequenceInUseError; only
@@ -151,17 +151,6 @@ class SlicedWork(ABC):
     def _require_open(self) -> None:
         if self.sequence.is_closed:
             raise ObjectClosedError(self._KIND)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError(self._KIND, self._INSTEAD)

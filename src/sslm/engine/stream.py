@@ -4,9 +4,9 @@ import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import NoReturn, Self
 
+from sslm.closing import Closing
 from sslm.engine.generation import Generation
 from sslm.engine.options import require_callback
 from sslm.engine.results import Completion, StreamChunk
@@ -14,7 +14,7 @@ from sslm.engine.token_source import Report
 from sslm.errors.runtime import NestedCallError, NotCopyableError, StreamUnfinishedError
 
 
-class Stream:
+class Stream(Closing):
     """Iterate for pieces of text; a context manager that rolls back when left early.
 
     Joined, the pieces are byte for byte the text of ``generate``. Leaving the ``with`` block, or
@@ -104,17 +104,6 @@ class Stream:
     def __repr__(self) -> str:
         state = "complete" if self._generation.is_complete else "not complete"
         return f"<sslm.Stream, {state}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError("stream", "pass on its prompt and the model")

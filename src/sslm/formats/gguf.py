@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
-from types import MappingProxyType, TracebackType
-from typing import Final, Self
+from types import MappingProxyType
+from typing import Final
 
 from sslm import limits
+from sslm.closing import Closing
 from sslm.errors.gguf import (
     GgufAlignmentError,
     GgufBigEndianError,
@@ -74,7 +75,7 @@ class GgufTensor:
         return _row_size_bytes(self.shape, self.tensor_type)
 
 
-class GgufFile:
+class GgufFile(Closing):
     """An open GGUF file; a context manager.
 
     Attributes:
@@ -112,17 +113,6 @@ class GgufFile:
                 with suppress(BufferError):
                     tensor.data.release()
             self._mapped_file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def read_gguf(source: str | os.PathLike[str] | bytes | memoryview) -> GgufFile:

@@ -6,14 +6,13 @@ import stat
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from sslm.closing import Closing
 from sslm.errors.reading import UnreadableFileError
 from sslm.memory import is_misplaced, prefer_huge_pages
 
 
-class MappedFile:
+class MappedFile(Closing):
     """A regular file, mapped read-only; a context manager.
 
     Nobody may change or shorten the file while it is mapped: the operating system answers a read
@@ -43,17 +42,6 @@ class MappedFile:
             self.view.release()
             if self._map is not None:
                 self._map.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def open_regular_file(path: Path) -> FileIO:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from collections.abc import Sequence as TokenIds
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
+from sslm.closing import Closing
 from sslm.errors.runtime import (
     MemoryRefusedError,
     NotCopyableError,
@@ -92,7 +93,7 @@ class Use:
             ) from error
 
 
-class Sequence:
+class Sequence(Closing):
     """Tokens pushed in, positions computed, a token chosen after the last one.
 
     A sequence is advanced by :func:`sslm.runtime.stepper.advance`. One call at a time may use it:
@@ -345,14 +346,3 @@ class Sequence:
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError("sequence", "push its token_ids to another one")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

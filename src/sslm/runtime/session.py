@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from collections.abc import Sequence as TokenIds
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
+from sslm.closing import Closing
 from sslm.errors.runtime import (
     ContextLengthError,
     EmptyPromptError,
@@ -93,7 +94,7 @@ class _Use:
             self._turn.leave()
 
 
-class TokenSession(Generic[NoteT]):
+class TokenSession(Closing, Generic[NoteT]):
     """The owner of one conversation: requests either become part of it, or leave no trace.
 
     Between requests there are only frozen checkpoints. A request computes on a sequence of its own,
@@ -339,14 +340,3 @@ class TokenSession(Generic[NoteT]):
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError("session", "save it and restore that")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from collections.abc import Sequence as TokenIds
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
 
 from sslm import limits
+from sslm.closing import Closing
 from sslm.errors.base import ResourceError, SslmError
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -50,7 +50,7 @@ class Receipt:
     total_ns: int
 
 
-class TokenRequest(Generic[NoteT]):
+class TokenRequest(Closing, Generic[NoteT]):
     """An answer in the making; made by :meth:`sslm.runtime.session.TokenSession.begin`.
 
     Whatever ends it before :meth:`commit` has succeeded leaves the session as it was, to the byte,
@@ -281,14 +281,3 @@ class TokenRequest(Generic[NoteT]):
 
     def __reduce__(self) -> NoReturn:
         raise NotCopyableError("request", "make it again")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -43,7 +43,13 @@
 #define SSLM_ENDED 2           /* Its chunk came to its end. */
 
 #define SSLM_NONE_ALLOWED -1  /* A selected id: a mask allowed none, */
-#define SSLM_NOT_SCORED -2     /* or the last position was not scored. */
+#define SSLM_NOT_SCORED -2     /* or the last position was not scored, */
+#define SSLM_SCORE_REFUSED -3  /* or the largest logit is beyond what a score can be. */
+
+/* What chooses a token. */
+#define SSLM_DECODER_GREEDY 0
+#define SSLM_DECODER_SAMPLING 1
+#define SSLM_DECODER_DAMPED 2
 
 /* Bits of sslm_native_cpu_features; a bit is set if CPU and operating system both offer it. */
 #define SSLM_CPU_AVX2 1
@@ -217,6 +223,30 @@ typedef struct {
     uint32_t arithmetic_version;
 } sslm_program;
 
+/* How the token after a position is chosen: docs/arithmetic.md, section 5. All numbers are derived by the caller, who
+ * checks them: program/choice.py. */
+typedef struct {
+    int32_t *scores;                /* [vocab_size], for the op's own use */
+    uint32_t *seen;                 /* [vocab_size / 32], rounded up, for the op's own use: zero between runs */
+    const int32_t *token_ids;       /* from position 0 on, those of the span's rows included */
+    const int32_t *bias_ids;        /* [bias_count] */
+    const int32_t *biases;          /* [bias_count] scores */
+    uint64_t seed;
+    int64_t exponent_mantissa;      /* 2^30 … 2^31 - 1: from scores to exponents of two, */
+    int32_t exponent_shift;         /* 1 … 62, with 24 fraction bits */
+    int32_t decoder;                /* SSLM_DECODER_* */
+    int32_t answer_start;           /* the position of the answer's first token */
+    int32_t bias_count;
+    int32_t repetition;             /* millionths, above 0; 1000000 is off */
+    int32_t presence;               /* a score */
+    int32_t frequency;              /* a score */
+    int32_t top_k;                  /* 0 keeps all */
+    int32_t top_p;                  /* millionths, above 0; 1000000 keeps all */
+    int32_t min_p;                  /* millionths; 0 keeps all */
+    int32_t damping;                /* 15 fraction bits, below 2^20 */
+    int32_t damping_order;          /* at least 1 */
+} sslm_choice;
+
 typedef struct {
     uint8_t *pool;
     const int32_t *pages;
@@ -230,6 +260,9 @@ typedef struct {
     int32_t *selected;              /* [row_count - first_logits_row], or NULL for none; -1 where no id is allowed */
     const uint32_t *allowed;        /* [vocab_size / 32], rounded up: a bit for each id, or NULL for all. The logits
                                        of others are INT64_MIN; panels of 16 without any are not read. */
+    int32_t *logit_exponents;       /* [row_count - first_logits_row]: a logit stands for itself times two to this;
+                                       with logits, and only then */
+    const sslm_choice *choice;      /* NULL takes the largest logit */
     int64_t pool_page_count;
     int64_t table_page_count;       /* entries of pages */
     int64_t first_position;

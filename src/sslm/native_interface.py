@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "442871ba4d2cb0ae9b941377265d3c2d28c7651474ab4d864263cc2741371baf"
+HEADER_SHA256: Final = "03435548be8adcc21d223df3d030d5f41e08f98f7018b799add87a2dbb0da179"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -16,27 +16,28 @@ ffi: Final[Any] = _cffi_backend.FFI(
     _types=(
         b'\x00\x00\x01\r\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\r'
         b'\x00\x00\x15\x01\x00\x00\x17\x01\x00\x00\x15\x01\x00\x00\x00\x0f'
-        b'\x00\x00\x01\r\x00\x00H\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00\x01\r\x00\x00J\x03\x00\x00\x00\x0f\x00\x00\x01\r'
         b'\x00\x00\t\x11\x00\x00?\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00\t\x11\x00\x00G\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00\t\x11\x00\x00K\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00I\x03\x00\x00[\x03\x00\x00\x18\x01\x00\x00\t\x03'
-        b'\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00X\x03\x00\x00\x18\x01'
+        b'\x00\x00\t\x11\x00\x00I\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00\t\x11\x00\x00M\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00K\x03\x00\x00^\x03\x00\x00\x18\x01\x00\x00\t\x03'
+        b'\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00[\x03\x00\x00\x18\x01'
         b'\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00\x19\x11'
         b'\x00\x007\x03\x00\x00\x19\x11\x00\x00\x15\x01\x00\x00\x00\x0f'
-        b'\x00\x00W\r\x00\x00\x00\x0f\x00\x00\x1a\r\x00\x00\x18\x11'
+        b'\x00\x00Z\r\x00\x00\x00\x0f\x00\x00\x1a\r\x00\x00\x18\x11'
         b'\x00\x00\x00\x0f\x00\x00\x1a\r\x00\x00\x1e\x11\x00\x00\x18\x01'
-        b'\x00\x00\x00\x0f\x00\x00[\r\x00\x00\x1e\x11\x00\x00\x18\x01'
-        b'\x00\x00\x15\x01\x00\x00X\x03\x00\x00\x00\x0f\x00\x00[\r'
+        b'\x00\x00\x00\x0f\x00\x00^\r\x00\x00\x1e\x11\x00\x00\x18\x01'
+        b'\x00\x00\x15\x01\x00\x00[\x03\x00\x00\x00\x0f\x00\x00^\r'
         b'\x00\x00\x19\x11\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\x03'
         b'\x00\x00\x01\x03\x00\x00"\x03\x00\x00\x05\x03\x00\x00\x00\t'
-        b'\x00\x00A\x03\x00\x00\x01\t\x00\x00\x02\t\x00\x00\x03\t'
-        b'\x00\x00\x04\t\x00\x00F\x03\x00\x00\x05\t\x00\x00\x06\t'
-        b'\x00\x00\x0e\t\x00\x00\x07\t\x00\x00\x08\t\x00\x00\t\t'
-        b'\x00\x00M\x03\x00\x00\n\t\x00\x00O\x03\x00\x00P\x03'
-        b'\x00\x00\x0b\t\x00\x00S\x03\x00\x00S\x03\x00\x00\x0c\t'
-        b'\x00\x00U\x03\x00\x00\r\t\x00\x00W\x03\x00\x00\x16\x01'
-        b'\x00\x00\x12\x01\x00\x00X\x05\x00\x00\x00 \x00\x00\x00\x01'
+        b'\x00\x00A\x03\x00\x00\x01\t\x00\x00C\x03\x00\x00\x02\t'
+        b'\x00\x00\x03\t\x00\x00\x04\t\x00\x00\x05\t\x00\x00H\x03'
+        b'\x00\x00\x06\t\x00\x00\x07\t\x00\x00\x0f\t\x00\x00\x08\t'
+        b'\x00\x00\t\t\x00\x00\n\t\x00\x00O\x03\x00\x00\x0b\t'
+        b'\x00\x00Q\x03\x00\x00R\x03\x00\x00\x0c\t\x00\x00U\x03'
+        b'\x00\x00U\x03\x00\x00\r\t\x00\x00W\x03\x00\x00\x0e\t'
+        b'\x00\x00Z\x03\x00\x00Z\x03\x00\x00\x16\x01\x00\x00\x12\x01'
+        b'\x00\x00[\x05\x00\x00\x00 \x00\x00\x00\x01'
     ),
     _globals=(
         b'\xff\xff\xff\x1fSSLM_BAD_HOOK',
@@ -81,6 +82,12 @@ ffi: Final[Any] = _cffi_backend.FFI(
         32,
         b'\xff\xff\xff\x1fSSLM_CPU_SHA',
         8,
+        b'\xff\xff\xff\x1fSSLM_DECODER_DAMPED',
+        2,
+        b'\xff\xff\xff\x1fSSLM_DECODER_GREEDY',
+        0,
+        b'\xff\xff\xff\x1fSSLM_DECODER_SAMPLING',
+        1,
         b'\xff\xff\xff\x1fSSLM_ENDED',
         2,
         b'\xff\xff\xff\x1fSSLM_FAULT_INVENTED',
@@ -141,6 +148,8 @@ ffi: Final[Any] = _cffi_backend.FFI(
         0,
         b'\xff\xff\xff\x1fSSLM_SCOPE_ONE_ROW',
         1,
+        b'\xff\xff\xff\x1fSSLM_SCORE_REFUSED',
+        -3,
         b'\xff\xff\xff\x1fSSLM_SEGMENT_EMBED',
         0,
         b'\xff\xff\xff\x1fSSLM_SEGMENT_HEAD',
@@ -213,12 +222,12 @@ ffi: Final[Any] = _cffi_backend.FFI(
     _struct_unions=(
         (
             b'\x00\x00\x00?\x00\x00\x00\x02$sslm_advance',
-            b'\x00\x00N\x11sequences',
-            b'\x00\x00Q\x11spans',
+            b'\x00\x00P\x11sequences',
+            b'\x00\x00S\x11spans',
             b'\x00\x00\x01\x11sequence_count',
             b'\x00\x00\x01\x11budget_units',
             b'\x00\x00\x01\x11row_count_max',
-            b'\x00\x00K\x11run',
+            b'\x00\x00M\x11run',
         ),
         (
             b'\x00\x00\x00A\x00\x00\x00\x02$sslm_buffer',
@@ -226,13 +235,35 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11width',
         ),
         (
-            b'\x00\x00\x00B\x00\x00\x00\x02$sslm_heads',
+            b'\x00\x00\x00C\x00\x00\x00\x02$sslm_choice',
+            b'\x00\x00;\x11scores',
+            b'\x00\x00X\x11seen',
+            b'\x00\x00<\x11token_ids',
+            b'\x00\x00<\x11bias_ids',
+            b'\x00\x00<\x11biases',
+            b'\x00\x00\x1a\x11seed',
+            b'\x00\x00\x05\x11exponent_mantissa',
+            b'\x00\x00\x01\x11exponent_shift',
+            b'\x00\x00\x01\x11decoder',
+            b'\x00\x00\x01\x11answer_start',
+            b'\x00\x00\x01\x11bias_count',
+            b'\x00\x00\x01\x11repetition',
+            b'\x00\x00\x01\x11presence',
+            b'\x00\x00\x01\x11frequency',
+            b'\x00\x00\x01\x11top_k',
+            b'\x00\x00\x01\x11top_p',
+            b'\x00\x00\x01\x11min_p',
+            b'\x00\x00\x01\x11damping',
+            b'\x00\x00\x01\x11damping_order',
+        ),
+        (
+            b'\x00\x00\x00D\x00\x00\x00\x02$sslm_heads',
             b'\x00\x00\x01\x11head_count',
             b'\x00\x00\x01\x11window',
             b'\x00\x00\x01\x11score_shift',
         ),
         (
-            b'\x00\x00\x00C\x00\x00\x00\x02$sslm_matrix',
+            b'\x00\x00\x00E\x00\x00\x00\x02$sslm_matrix',
             b'\x00\x00\x1e\x11panels',
             b'\x00\x00<\x11mantissas',
             b'\x00\x00<\x11bias',
@@ -242,7 +273,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11encoding',
         ),
         (
-            b'\x00\x00\x00D\x00\x00\x00\x02$sslm_norm',
+            b'\x00\x00\x00F\x00\x00\x00\x02$sslm_norm',
             b'\x00\x00<\x11gain',
             b'\x00\x00\x01\x11group_size',
             b'\x00\x00\x01\x11gain_exponent',
@@ -252,7 +283,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11epsilon_shift',
         ),
         (
-            b'\x00\x00\x00F\x00\x00\x00\x02$sslm_op',
+            b'\x00\x00\x00H\x00\x00\x00\x02$sslm_op',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11site',
             b'\x00\x00\x01\x11source',
@@ -264,24 +295,24 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11accumulates',
             b'\x00\x00\x01\x11first_row',
             b'\x00\x00\x01\x11last_row',
-            b'\x00\x00C\x11matrix',
-            b'\x00\x00D\x11norm',
-            b'\x00\x00J\x11rotation',
-            b'\x00\x00B\x11heads',
+            b'\x00\x00E\x11matrix',
+            b'\x00\x00F\x11norm',
+            b'\x00\x00L\x11rotation',
+            b'\x00\x00D\x11heads',
         ),
         (
-            b'\x00\x00\x00G\x00\x00\x00\x02$sslm_parallel_for',
+            b'\x00\x00\x00I\x00\x00\x00\x02$sslm_parallel_for',
             b'\x00\x00=\x11run',
             b'\x00\x00\x19\x11user',
             b'\x00\x00\x01\x11max_tasks',
-            b'\x00\x00W\x11scope',
+            b'\x00\x00Z\x11scope',
         ),
         (
-            b'\x00\x00\x00I\x00\x00\x00\x02$sslm_program',
+            b'\x00\x00\x00K\x00\x00\x00\x02$sslm_program',
             b'\x00\x00@\x11buffers',
-            b'\x00\x00T\x11states',
-            b'\x00\x00E\x11ops',
-            b'\x00\x00L\x11segments',
+            b'\x00\x00V\x11states',
+            b'\x00\x00G\x11ops',
+            b'\x00\x00N\x11segments',
             b'\x00\x00<\x11pow2_nodes',
             b'\x00\x00<\x11sigmoid_nodes',
             b'\x00\x00\x1a\x11page_size_bytes',
@@ -297,10 +328,10 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11tier',
             b'\x00\x00\x01\x11thread_count',
             b'\x00\x00\x01\x11task_count_max',
-            b'\x00\x00W\x11arithmetic_version',
+            b'\x00\x00Z\x11arithmetic_version',
         ),
         (
-            b'\x00\x00\x00J\x00\x00\x00\x02$sslm_rotation',
+            b'\x00\x00\x00L\x00\x00\x00\x02$sslm_rotation',
             b'\x00\x00<\x11cos',
             b'\x00\x00<\x11sin',
             b'\x00\x00\x01\x11head_dim',
@@ -308,8 +339,8 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11is_interleaved',
         ),
         (
-            b'\x00\x00\x00K\x00\x00\x00\x02$sslm_run',
-            b'\x00\x00R\x11spans',
+            b'\x00\x00\x00M\x00\x00\x00\x02$sslm_run',
+            b'\x00\x00T\x11spans',
             b'\x00\x00<\x11cancel',
             b'\x00\x00\x01\x11span_count',
             b'\x00\x00\x01\x11first_segment',
@@ -323,14 +354,14 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11fault_segment',
         ),
         (
-            b'\x00\x00\x00M\x00\x00\x00\x02$sslm_segment',
+            b'\x00\x00\x00O\x00\x00\x00\x02$sslm_segment',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11first_op',
             b'\x00\x00\x01\x11last_op',
         ),
         (
-            b'\x00\x00\x00P\x00\x00\x00\x02$sslm_sequence',
-            b'\x00\x00S\x11span',
+            b'\x00\x00\x00R\x00\x00\x00\x02$sslm_sequence',
+            b'\x00\x00U\x11span',
             b'\x00\x00;\x11token_ids',
             b'\x00\x00\x05\x11layers_run',
             b'\x00\x00\x05\x11chunk_count',
@@ -345,10 +376,10 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11selected',
             b'\x00\x00\x01\x11last_row',
             b'\x00\x00\x01\x11progress',
-            b'\x00\x00Y\x11link',
+            b'\x00\x00\\\x11link',
         ),
         (
-            b'\x00\x00\x00S\x00\x00\x00\x02$sslm_span',
+            b'\x00\x00\x00U\x00\x00\x00\x02$sslm_span',
             b'\x00\x005\x11pool',
             b'\x00\x00<\x11pages',
             b'\x00\x005\x11fixed',
@@ -359,7 +390,9 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00<\x11token_ids',
             b'\x00\x00>\x11logits',
             b'\x00\x00;\x11selected',
-            b'\x00\x00V\x11allowed',
+            b'\x00\x00Y\x11allowed',
+            b'\x00\x00;\x11logit_exponents',
+            b'\x00\x00B\x11choice',
             b'\x00\x00\x05\x11pool_page_count',
             b'\x00\x00\x05\x11table_page_count',
             b'\x00\x00\x05\x11first_position',
@@ -368,7 +401,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11is_prefill',
         ),
         (
-            b'\x00\x00\x00U\x00\x00\x00\x02$sslm_state',
+            b'\x00\x00\x00W\x00\x00\x00\x02$sslm_state',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11segment',
             b'\x00\x00\x01\x11head_count',
@@ -376,25 +409,26 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x1a\x11offset_bytes',
         ),
         (
-            b'\x00\x00\x00H\x00\x00\x00\x10sslm_plan',
+            b'\x00\x00\x00J\x00\x00\x00\x10sslm_plan',
         ),
     ),
     _typenames=(
         b'\x00\x00\x00?sslm_advance',
         b'\x00\x00\x00Asslm_buffer',
-        b'\x00\x00\x00Bsslm_heads',
-        b'\x00\x00\x00Csslm_matrix',
-        b'\x00\x00\x00Dsslm_norm',
-        b'\x00\x00\x00Fsslm_op',
-        b'\x00\x00\x00Gsslm_parallel_for',
-        b'\x00\x00\x00Hsslm_plan',
-        b'\x00\x00\x00Isslm_program',
-        b'\x00\x00\x00Jsslm_rotation',
-        b'\x00\x00\x00Ksslm_run',
-        b'\x00\x00\x00Msslm_segment',
-        b'\x00\x00\x00Psslm_sequence',
-        b'\x00\x00\x00Ssslm_span',
-        b'\x00\x00\x00Usslm_state',
+        b'\x00\x00\x00Csslm_choice',
+        b'\x00\x00\x00Dsslm_heads',
+        b'\x00\x00\x00Esslm_matrix',
+        b'\x00\x00\x00Fsslm_norm',
+        b'\x00\x00\x00Hsslm_op',
+        b'\x00\x00\x00Isslm_parallel_for',
+        b'\x00\x00\x00Jsslm_plan',
+        b'\x00\x00\x00Ksslm_program',
+        b'\x00\x00\x00Lsslm_rotation',
+        b'\x00\x00\x00Msslm_run',
+        b'\x00\x00\x00Osslm_segment',
+        b'\x00\x00\x00Rsslm_sequence',
+        b'\x00\x00\x00Usslm_span',
+        b'\x00\x00\x00Wsslm_state',
         b'\x00\x00\x00$sslm_task',
     ),
 )

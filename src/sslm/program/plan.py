@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from sslm.program.choice_data import ChoiceData
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
 
@@ -75,6 +76,11 @@ class Span:
             those that may be chosen, in all rows; None is all. The logits of others become
             ``NOT_ALLOWED``. Native tiers read the head in panels of 16 ids, and skip those
             without an allowed one.
+        logit_exponents: int32 [rows with logits], written by the head segments with the logits:
+            each stands for itself times two to this. None where nobody asks for more than the
+            largest.
+        choice: How ids are chosen, which needs the exponents unless it is plain; None takes the
+            largest logit.
     """
 
     memory: SequenceMemory
@@ -87,6 +93,8 @@ class Span:
     adapter_slot: int = field(default=0)
     is_prefill: bool = False
     allowed: memoryview | None = None
+    logit_exponents: memoryview | None = None
+    choice: ChoiceData | None = None
 
     @property
     def row_count(self) -> int:

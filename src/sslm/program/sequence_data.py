@@ -10,6 +10,8 @@ NONE_ALLOWED: Final = -1
 """The selected id where a mask allowed none."""
 NOT_SCORED: Final = -2
 """The selected id of a sequence whose last position was not scored."""
+SCORE_REFUSED: Final = -3
+"""The selected id where the largest logit is beyond what a score can be."""
 
 STAYED: Final = 0
 """A slice that did not run: the sequence stands where it stood."""
@@ -34,6 +36,8 @@ class SpanStruct(ctypes.Structure):
         ("logits", ctypes.c_void_p),
         ("selected", ctypes.c_void_p),
         ("allowed", ctypes.c_void_p),
+        ("logit_exponents", ctypes.c_void_p),
+        ("choice", ctypes.c_void_p),
         ("pool_page_count", ctypes.c_int64),
         ("table_page_count", ctypes.c_int64),
         ("first_position", ctypes.c_int64),

@@ -107,4 +107,3 @@ class Choice:
 def score_of(micro: int) -> int:
     """Return millionths as a score, rounded to the nearest, halves up."""
     return (2 * (micro << SCORE_BITS) + MICRO) // (2 * MICRO)
-

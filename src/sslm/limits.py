@@ -276,3 +276,6 @@ SESSION_TEXT_SIZE_BYTES_MAX: Final = 1 << 25
 
 POOL_TOKENS_MAX: Final = 1 << 26
 """Tokens that a pool is made for: 64 contexts of the longest kind. Its memory is admitted too."""
+
+SEED_MAX: Final = (1 << 64) - 1
+"""Largest seed: the key of the generator has 64 bits."""

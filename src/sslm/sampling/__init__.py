@@ -1,0 +1,1 @@
+"""What callers decide about the choice of tokens: checked, in integers."""

@@ -1,9 +1,8 @@
 """Asking a model from coroutines: the same calls, in threads of the model."""
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Literal, overload
 
 from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
@@ -11,7 +10,6 @@ from sslm.engine.cutoff import Cutoff
 from sslm.engine.prompts import MessageLike, Prompt
 from sslm.engine.requests import DEFAULT_MAX_TOKENS, Requests
 from sslm.engine.results import Completion
-from sslm.errors.base import SslmError
 
 
 class AsyncRequests(Requests):
@@ -80,62 +78,3 @@ class AsyncRequests(Requests):
             self._chat_stream, cutoff, messages, max_tokens=max_tokens, stop=stop, date=date
         )
         return AsyncStream(self._background, cutoff, start)
-
-    @overload
-    async def agenerate_many(
-        self,
-        prompts: Iterable[Prompt],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
-        return_errors: Literal[False] = False,
-        deadline_s: float | None = None,
-    ) -> list[Completion]: ...
-
-    @overload
-    async def agenerate_many(
-        self,
-        prompts: Iterable[Prompt],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
-        return_errors: Literal[True],
-        deadline_s: float | None = None,
-    ) -> list[Completion | SslmError]: ...
-
-    @overload
-    async def agenerate_many(
-        self,
-        prompts: Iterable[Prompt],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
-        return_errors: bool,
-        deadline_s: float | None = None,
-    ) -> list[Completion | SslmError]: ...
-
-    async def agenerate_many(
-        self,
-        prompts: Iterable[Prompt],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
-        return_errors: bool = False,
-        deadline_s: float | None = None,
-    ) -> list[Completion] | list[Completion | SslmError]:
-        """Continue several prompts; see :meth:`generate_many`.
-
-        *prompts* is iterated in a thread.
-        """
-        cutoff = Cutoff(deadline_s)
-        # Only the call itself knows its rows, and so what to return when its time is over.
-        cutoff.has_begun = True
-        many = partial(
-            self._many,
-            cutoff,
-            prompts,
-            max_tokens=max_tokens,
-            stop=stop,
-            return_errors=return_errors,
-        )
-        return await self._background.run(many, cutoff)

@@ -10,6 +10,7 @@ from sslm import limits
 from sslm.artifact import Artifact
 from sslm.closing import Closing
 from sslm.engine.background import Background
+from sslm.engine.batch_requests import BatchRequests
 from sslm.engine.log import LOGGER
 from sslm.engine.opening import (
     checked_threads,
@@ -42,7 +43,7 @@ from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 
-class Model(SessionRequests, SlicedRequests, Closing):
+class Model(SessionRequests, BatchRequests, SlicedRequests, Closing):
     """A converted model, ready to run; a context manager.
 
     Several threads and coroutines may use one model: their requests take turns, slice by slice,

@@ -279,3 +279,24 @@ POOL_TOKENS_MAX: Final = 1 << 26
 
 SEED_MAX: Final = (1 << 64) - 1
 """Largest seed: the key of the generator has 64 bits."""
+
+DECIMAL_SIZE_CHARS_MAX: Final = 64
+"""Characters of an option that is a decimal, given as a text."""
+
+LOGIT_BIAS_COUNT_MAX: Final = 1024
+"""Token ids of one request that are biased; each is looked at for every token that is chosen."""
+
+CHOICE_TOP_K_MAX: Final = 1 << 20
+"""Tokens that a filter may keep: a whole vocabulary of the largest kind."""
+
+DAMPING_ORDER_MAX: Final = 16
+"""Longest n-gram of damped greedy; the answer is scanned once for each length."""
+
+STOP_TOKEN_ID_COUNT_MAX: Final = 1024
+"""Token ids of one request that end its answer."""
+
+TOP_LOGPROBS_MAX: Final = 20
+"""Most likely tokens that are told for each position, as the services in use allow."""
+
+ANSWER_COUNT_MAX: Final = 128
+"""Answers to one prompt in one call, whose states may all be held at one time."""

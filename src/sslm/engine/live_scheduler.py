@@ -5,9 +5,9 @@ from typing import NoReturn
 from weakref import WeakValueDictionary
 
 from sslm import limits
+from sslm.arguments import checked_int
 from sslm.engine.live_prefix import LivePrefix
 from sslm.engine.live_sequence import LiveSequence
-from sslm.engine.options import checked_int
 from sslm.engine.runner import Runner
 from sslm.engine.sliced_work import slice_budget
 from sslm.errors.base import SslmError

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from sslm import limits
+from sslm.arguments import checked_int
 from sslm.artifact import Artifact
 from sslm.closing import Closing
 from sslm.engine.background import Background
@@ -20,7 +21,6 @@ from sslm.engine.opening import (
     require_sha256,
 )
 from sslm.engine.options import (
-    checked_int,
     checked_path,
     require_bool,
     require_callback,

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from sslm import limits
+from sslm.arguments import checked_int
 from sslm.artifact import Artifact, read_artifact
-from sslm.engine.options import checked_int, require_name
+from sslm.engine.options import require_name
 from sslm.errors.engine import ModelHashMismatchError, NotAnArtifactError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sslm import limits
+from sslm.arguments import checked_int
 from sslm.artifact import Artifact
-from sslm.engine.options import checked_int
 from sslm.engine.proof_plans import ProofPlan, compute, neighbour_ids, proof_plans
 from sslm.engine.results import NANOSECONDS_PER_MS
 from sslm.engine.runner import Runner, open_backend

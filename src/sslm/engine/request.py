@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sslm import limits
-from sslm.engine.options import checked_int
+from sslm.arguments import checked_int
 from sslm.errors.runtime import EmptyPromptError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTypeError

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
+from sslm.arguments import checked_int
 from sslm.closing import Closing
 from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
-from sslm.engine.options import checked_int, require_callback
+from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, bounded_messages
 from sslm.engine.request import Request, stop_strings
 from sslm.engine.requests import DEFAULT_MAX_TOKENS, require_time

@@ -4,8 +4,9 @@ import datetime
 from dataclasses import replace
 
 from sslm import limits
+from sslm.arguments import checked_int
 from sslm.engine.async_requests import AsyncRequests
-from sslm.engine.options import checked_int, require_bool
+from sslm.engine.options import require_bool
 from sslm.engine.requests import require_date
 from sslm.engine.results import SessionFootprint
 from sslm.engine.session import Session

@@ -3,8 +3,8 @@
 from typing import NoReturn
 
 from sslm import limits
+from sslm.arguments import checked_int
 from sslm.closing import Closing
-from sslm.engine.options import checked_int
 from sslm.engine.runner import Runner
 from sslm.errors.runtime import NotCopyableError
 from sslm.program.states import PAGE_TOKENS

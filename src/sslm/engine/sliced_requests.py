@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from sslm.arguments import checked_int
 from sslm.engine.live_prefix import LivePrefix
 from sslm.engine.live_scheduler import LiveScheduler
 from sslm.engine.live_sequence import LiveSequence
-from sslm.engine.options import checked_int
 from sslm.engine.prompts import Prompt
 from sslm.engine.request_maker import RequestMaker
 from sslm.engine.requests import DEFAULT_MAX_TOKENS

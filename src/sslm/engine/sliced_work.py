@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from typing import ClassVar, NoReturn
 
 from sslm import limits
+from sslm.arguments import checked_int
 from sslm.closing import Closing
-from sslm.engine.options import checked_int
 from sslm.engine.runner import Runner
 from sslm.engine.shared_pool import SharedPool
 from sslm.errors.runtime import (

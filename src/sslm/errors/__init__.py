@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sslm.errors.base import *
     from sslm.errors.canonical_json import *
     from sslm.errors.catalog import *
+    from sslm.errors.choosing import *
     from sslm.errors.commands import *
     from sslm.errors.convert import *
     from sslm.errors.engine import *
@@ -36,6 +37,7 @@ MODULES: Final = (
     "catalog",
     "artifact",
     "canonical_json",
+    "choosing",
     "commands",
     "convert",
     "gguf",

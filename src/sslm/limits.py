@@ -289,6 +289,12 @@ LOGIT_BIAS_COUNT_MAX: Final = 1024
 CHOICE_TOP_K_MAX: Final = 1 << 20
 """Tokens that a filter may keep: a whole vocabulary of the largest kind."""
 
+CHOICE_MICRO_MAX: Final = 2_000_000_000
+"""Millionths of an option of choosing: with 20 fraction bits, 2,000 still is a 32-bit score."""
+
+DAMPING_MAX: Final = (1 << 20) - 1
+"""Weight of damped greedy, with 15 fraction bits: 32 times a share is below 2**36."""
+
 DAMPING_ORDER_MAX: Final = 16
 """Longest n-gram of damped greedy; the answer is scanned once for each length."""
 
@@ -300,3 +306,6 @@ TOP_LOGPROBS_MAX: Final = 20
 
 ANSWER_COUNT_MAX: Final = 128
 """Answers to one prompt in one call, whose states may all be held at one time."""
+
+RECORD_SIZE_BYTES_MAX: Final = 1 << 28
+"""Bytes of a record: a million tokens with a digest of each of 50 segments."""

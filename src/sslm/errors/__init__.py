@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sslm.errors.native import *
     from sslm.errors.program import *
     from sslm.errors.reading import *
+    from sslm.errors.records import *
     from sslm.errors.runtime import *
     from sslm.errors.saves import *
     from sslm.errors.sessions import *
@@ -45,6 +46,7 @@ MODULES: Final = (
     "native",
     "program",
     "reading",
+    "records",
     "saves",
     "sessions",
     "text",

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _PIECE_SIZE_BYTES: Final = 1 << 16
+_HASH_SIZE_BYTES: Final = 32
 
 Bytes = bytes | bytearray | memoryview
 
@@ -21,3 +22,9 @@ def sha256_of(blocks: Iterable[Bytes]) -> bytes:
         for start in range(0, view.nbytes, _PIECE_SIZE_BYTES):
             digest.update(bytes(view[start : start + _PIECE_SIZE_BYTES]))
     return digest.digest()
+
+
+def hash_without(view: memoryview, hash_offset_bytes: int) -> bytes:
+    """Hash a blob that holds its own hash, as if that were zeros."""
+    end = hash_offset_bytes + _HASH_SIZE_BYTES
+    return sha256_of([view[:hash_offset_bytes], bytes(_HASH_SIZE_BYTES), view[end:]])

@@ -15,7 +15,8 @@ from sslm.errors.saves import (
     SaveVersionError,
 )
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
-from sslm.formats.hashing import sha256_of
+from sslm.formats.feature_names import feature_names
+from sslm.formats.hashing import hash_without
 from sslm.formats.save_blob import (
     FORMAT_VERSION,
     HASH_OFFSET_BYTES,
@@ -98,22 +99,13 @@ def _read_features(reader: BoundedReader) -> SaveFeature:
     bits = reader.u32("features", at_most=U32_MAX)
     unknown = bits & ~_READ
     if unknown:
-        raise SaveFeatureError(_feature_names(unknown))
+        raise SaveFeatureError(feature_names(SaveFeature, unknown))
     return SaveFeature(bits)
-
-
-def _feature_names(bits: int) -> str:
-    """Name features, those that have no name yet by their number."""
-    names = {feature.value: str(feature.name).lower() for feature in SaveFeature}
-    found = [index for index in range(32) if bits >> index & 1]
-    texts = [names.get(1 << index, f"feature {index}").replace("_", " ") for index in found]
-    return ", ".join(texts)
 
 
 def _require_hash(reader: BoundedReader, view: memoryview) -> None:
     stated = bytes(reader.take("hash", size_bytes=HASH_SIZE_BYTES))
-    head, rest = view[:HASH_OFFSET_BYTES], view[HASH_OFFSET_BYTES + HASH_SIZE_BYTES :]
-    found = sha256_of([head, bytes(HASH_SIZE_BYTES), rest])
+    found = hash_without(view, HASH_OFFSET_BYTES)
     if found != stated:
         raise SaveIntegrityError(found.hex(), stated.hex())
 

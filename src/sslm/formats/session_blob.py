@@ -15,7 +15,7 @@ from sslm.errors.saves import (
     SaveVersionError,
 )
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
-from sslm.formats.hashing import sha256_of
+from sslm.formats.hashing import hash_without, sha256_of
 from sslm.formats.sslm_json import JsonFields, JsonValue, decode_json, encode_json
 
 MAGIC: Final = b"SSLMCHAT"
@@ -98,8 +98,7 @@ def read_saved_session(blob: bytes | bytearray | memoryview) -> SavedSession:
     most = limits.SESSION_TEXT_SIZE_BYTES_MAX
     text_size = reader.u64("size of the messages", at_most=most)
     stated = bytes(reader.take("hash", size_bytes=HASH_SIZE_BYTES))
-    head, rest = view[:_HASH_OFFSET_BYTES], view[HEADER_SIZE_BYTES:]
-    found = sha256_of([head, bytes(HASH_SIZE_BYTES), rest])
+    found = hash_without(view, _HASH_OFFSET_BYTES)
     if found != stated:
         raise SaveIntegrityError(found.hex(), stated.hex())
     text = reader.take("messages", size_bytes=text_size)

@@ -15,6 +15,7 @@ import typer
 
 from fuzz.choices import Choices
 from fuzz.target import Outcomes, Target, require
+from sslm.arguments import checked_int
 from sslm.catalog.cache import Cache, conversion_key
 from sslm.catalog.hub_reference import PREFIX, parse_reference
 from sslm.catalog.names import checked_name, name_of_file
@@ -26,7 +27,6 @@ from sslm.cli.options import size_bytes, thread_count
 from sslm.cli.output import shown
 from sslm.cli.text_input import decode_text
 from sslm.convert.architectures import ARCHITECTURES
-from sslm.engine.options import checked_int
 from sslm.engine.request import Request, stop_strings
 from sslm.errors.base import ArgumentError, ArtifactError
 from sslm.limits import THREAD_COUNT_MAX

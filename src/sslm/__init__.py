@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sslm.engine.live_scheduler import LiveScheduler, SliceFailure
     from sslm.engine.live_sequence import LiveSequence
     from sslm.engine.model import Model
+    from sslm.engine.request import AnswerOptions
     from sslm.engine.results import (
         Completion,
         Footprint,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         StateError,
     )
     from sslm.errors.catalog import OfflineError, UnknownModelError
+    from sslm.errors.choosing import UnknownOptionError
     from sslm.errors.engine import ModelHashMismatchError, NoChatTemplateError
     from sslm.errors.native import ParallelForBrokenError
     from sslm.errors.program import BackendUnavailableError, TierUnavailableError
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from sslm.text.message import Message
 
 __all__ = [
+    "AnswerOptions",
     "ArgumentError",
     "ArtifactError",
     "AsyncStream",
@@ -95,6 +98,7 @@ __all__ = [
     "TierUnavailableError",
     "TokenIdRangeError",
     "UnknownModelError",
+    "UnknownOptionError",
     "Usage",
     "VerifyReport",
     "__version__",
@@ -106,6 +110,7 @@ __version__ = VERSION
 
 _HOMES = {
     "load": "sslm.catalog.loading",
+    "AnswerOptions": "sslm.engine.request",
     "AsyncStream": "sslm.engine.async_stream",
     "Completion": "sslm.engine.results",
     "Footprint": "sslm.engine.results",

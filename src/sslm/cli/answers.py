@@ -23,7 +23,7 @@ def note_digest(completion: "Completion") -> None:
 def note_cut(completion: "Completion", max_tokens: int) -> None:
     """Say on stderr that an answer is shorter than was asked for, because the context is full."""
     count = len(completion.token_ids)
-    if completion.finish_reason == "length" and count < max_tokens:
+    if completion.length_reason == "context":
         note(f"the context is full: the answer ends after {count} of at most {max_tokens} tokens")
 
 
@@ -63,6 +63,7 @@ def completion_facts(completion: "Completion", model: "Model") -> dict[str, obje
         "token_ids": completion.token_ids,
         "finish_reason": completion.finish_reason,
         "stop_reason": completion.stop_reason,
+        "length_reason": completion.length_reason,
         "digest": completion.digest,
         "model_id": model.model_id,
         "backend": model.backend,

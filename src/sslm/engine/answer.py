@@ -1,7 +1,8 @@
 """What an answer is so far: chosen ids become text, until something ends it."""
 
 from sslm.engine.request import Request
-from sslm.engine.results import Completion, FinishReason, StreamChunk, Usage
+from sslm.engine.results import Completion, FinishReason, LengthReason, StreamChunk, Usage
+from sslm.sampling.options import options_of
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer
@@ -29,6 +30,8 @@ class Answer:
         self.stop_reason: int | str | None = None
         self._stop_token_ids = request.stop_token_ids
         self._max_tokens = max_tokens
+        self._is_cut = max_tokens < request.max_tokens
+        self._choosing = request.choosing
         self._text: list[str] = []
         self._detokenizer = Detokenizer(tokenizer, is_continuation=request.is_continuation)
         self._stops = StopStrings(request.stop)
@@ -37,6 +40,13 @@ class Answer:
     def text(self) -> str:
         """The text that is certain so far."""
         return "".join(self._text)
+
+    @property
+    def length_reason(self) -> LengthReason | None:
+        """What keeps the answer from going on, unless something in it ends it."""
+        if self.finish_reason != "length":
+            return None
+        return "context" if self._is_cut else "max_tokens"
 
     def take(self, token_id: int) -> list[StreamChunk]:
         """Take the next id; return the pieces of text that it makes certain, none or several."""
@@ -61,6 +71,9 @@ class Answer:
             digest=digest.hex(),
             finish_reason=self.finish_reason,
             stop_reason=self.stop_reason,
+            length_reason=self.length_reason,
+            seed=self._choosing.seed,
+            choosing=options_of(self._choosing.choice),
             usage=usage,
         )
 

@@ -3,12 +3,14 @@
 import datetime
 from collections.abc import Sequence
 from functools import partial
+from typing import Unpack
 
 from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.prompts import MessageLike, Prompt
-from sslm.engine.requests import DEFAULT_MAX_TOKENS, Requests
+from sslm.engine.request import AnswerOptions
+from sslm.engine.requests import Requests
 from sslm.engine.results import Completion
 
 
@@ -24,57 +26,48 @@ class AsyncRequests(Requests):
         self,
         prompt: Prompt,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Completion:
-        """Continue a prompt greedily; see :meth:`generate`."""
-        return await self.astream(
-            prompt, max_tokens=max_tokens, stop=stop, deadline_s=deadline_s
-        ).read()
+        """Continue a prompt; see :meth:`generate`."""
+        return await self.astream(prompt, deadline_s=deadline_s, **options).read()
 
     def astream(
         self,
         prompt: Prompt,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> AsyncStream:
-        """Continue a prompt greedily, piece by piece; see :meth:`stream`.
+        """Continue a prompt, piece by piece; see :meth:`stream`.
 
         What is wrong with the prompt is raised when the first piece is awaited.
         """
         cutoff = Cutoff(deadline_s)
-        start = partial(self._prompt_stream, cutoff, prompt, max_tokens=max_tokens, stop=stop)
+        start = partial(self._prompt_stream, cutoff, prompt, self._wanted(options))
         return AsyncStream(self._background, cutoff, start)
 
     async def achat(
         self,
         messages: Sequence[MessageLike],
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Completion:
-        """Answer a conversation greedily; see :meth:`chat`."""
-        return await self.achat_stream(
-            messages, max_tokens=max_tokens, stop=stop, date=date, deadline_s=deadline_s
-        ).read()
+        """Answer a conversation; see :meth:`chat`."""
+        stream = self.achat_stream(messages, date=date, deadline_s=deadline_s, **options)
+        return await stream.read()
 
     def achat_stream(
         self,
         messages: Sequence[MessageLike],
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> AsyncStream:
-        """Answer a conversation greedily, piece by piece; see :meth:`chat_stream`."""
+        """Answer a conversation, piece by piece; see :meth:`chat_stream`."""
         cutoff = Cutoff(deadline_s)
-        start = partial(
-            self._chat_stream, cutoff, messages, max_tokens=max_tokens, stop=stop, date=date
-        )
+        start = partial(self._chat_stream, cutoff, messages, self._wanted(options), date=date)
         return AsyncStream(self._background, cutoff, start)

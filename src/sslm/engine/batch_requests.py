@@ -8,8 +8,8 @@ from sslm.engine.async_requests import AsyncRequests
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.options import require_bool
 from sslm.engine.prompts import Prompt, bounded_prompts
-from sslm.engine.request import stop_strings
-from sslm.engine.requests import DEFAULT_MAX_TOKENS, require_time
+from sslm.engine.request import DEFAULT_MAX_TOKENS
+from sslm.engine.requests import require_time
 from sslm.engine.results import Completion
 from sslm.engine.stream import Stream
 from sslm.errors.base import SslmError, StateError
@@ -155,11 +155,11 @@ class BatchRequests(AsyncRequests):
         return_errors: bool,
     ) -> list[Completion | SslmError]:
         require_bool("return_errors", return_errors)
-        stops = stop_strings(stop)
+        wanted = self._wanted({"max_tokens": max_tokens, "stop": stop})
         rows: list[Stream | SslmError] = []
         for index, prompt in enumerate(bounded_prompts(prompts, partial(require_time, cutoff))):
             try:
-                rows.append(self._prompt_stream(cutoff, prompt, max_tokens=max_tokens, stop=stops))
+                rows.append(self._prompt_stream(cutoff, prompt, wanted))
             except SslmError as error:
                 rows.append(_row_error(error, index, is_value=return_errors))
         answers: list[Completion | SslmError] = []

@@ -1,17 +1,16 @@
 """An answer that is computed slice by slice, whenever its owner says so."""
 
 from collections import deque
-from collections.abc import Sequence as Items
 from contextlib import suppress
 from dataclasses import replace
+from typing import Unpack
 
 from sslm.engine.admission import Lease
 from sslm.engine.answer import Answer
 from sslm.engine.live_prefix import LivePrefix
 from sslm.engine.prompts import Prompt
-from sslm.engine.request import Request
+from sslm.engine.request import AnswerOptions, Request
 from sslm.engine.request_maker import RequestMaker
-from sslm.engine.requests import DEFAULT_MAX_TOKENS
 from sslm.engine.results import Completion, Usage
 from sslm.engine.runner import Runner
 from sslm.engine.shared_pool import SharedPool
@@ -144,19 +143,12 @@ class LiveSequence(SlicedWork):
 
     # What it can be told.
 
-    def reset(
-        self,
-        prompt: Prompt,
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Items[str] | None = None,
-    ) -> None:
+    def reset(self, prompt: Prompt, **options: Unpack[AnswerOptions]) -> None:
         """Begin with another prompt behind the same prefix, from any state and in the same memory.
 
         Args:
             prompt: As for ``model.sequence``.
-            max_tokens: As for ``model.sequence``.
-            stop: As for ``model.sequence``.
+            **options: As for ``model.sequence``.
 
         Raises:
             ArgumentError: If the request cannot be met, or needs more tokens than it was made for;
@@ -166,10 +158,8 @@ class LiveSequence(SlicedWork):
             ObjectClosedError: If it is closed.
         """
         with self._used(is_mended=True):
-            is_continued = bool(self._prefix_ids)
-            request = self._maker.request(
-                prompt, max_tokens=max_tokens, stop=stop, is_continued=is_continued
-            )
+            wanted, is_continued = self._maker.wanted(options), bool(self._prefix_ids)
+            request = self._maker.request(prompt, wanted, is_continued=is_continued)
             self._require_room(request)
             before, self._is_intact = self._is_intact, False
             try:

@@ -1,10 +1,22 @@
 """Checking what a caller asked for."""
 
+import difflib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from sslm.errors.choosing import UnknownOptionError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
+
+
+def require_known(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise UnknownOptionError if an option is given by a name that a call does not know."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            nearest = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0)
+            raise UnknownOptionError(name, nearest[0])
 
 
 def require_bool(option: str, value: object) -> None:

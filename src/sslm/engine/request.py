@@ -1,43 +1,56 @@
 """A prompt with what is asked of its answer."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
+from typing import Final, TypedDict
 
 from sslm import limits
 from sslm.arguments import checked_int
+from sslm.engine.options import require_known
 from sslm.errors.runtime import EmptyPromptError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTypeError
+from sslm.sampling.options import PLAIN, SeededChoice
 from sslm.text.tokenizer import checked_text
+
+DEFAULT_MAX_TOKENS: Final = 256
+
+
+class AnswerOptions(TypedDict, total=False):
+    """What may be asked of an answer, by the same names of every call.
+
+    Attributes:
+        max_tokens: Most ids of the answer, at least 1; by default ``DEFAULT_MAX_TOKENS``.
+        stop: String or strings at which the answer ends; they are not part of it.
+        stop_token_ids: Ids at which the answer ends, beside those of the model's own that do.
+    """
+
+    max_tokens: int
+    stop: str | Sequence[str] | None
+    stop_token_ids: Iterable[int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A prompt with what is asked of its answer.
+class Wanted:
+    """What is asked of an answer, whatever the prompt.
 
     Args:
-        prompt_ids: At least one id.
         max_tokens: Most ids of the answer, at least 1; the end of the context may come first.
         stop: Strings that end the answer.
         stop_token_ids: Ids that end the answer.
-        is_continuation: Whether the answer's text goes on in the prompt's, so that a leading space
-            counts.
+        choosing: How its tokens are chosen.
 
     Raises:
-        EmptyPromptError: If there is no prompt.
         OptionRangeError: If an option is out of range.
     """
 
-    prompt_ids: tuple[int, ...]
     max_tokens: int
     stop: tuple[str, ...]
     stop_token_ids: frozenset[int]
-    is_continuation: bool = True
+    choosing: SeededChoice = PLAIN
 
     def __post_init__(self) -> None:
-        if not self.prompt_ids:
-            raise EmptyPromptError
         most = limits.CONTEXT_TOKENS_MAX
         max_tokens = checked_int("max_tokens", self.max_tokens, lowest=1, highest=most)
         # As a plain integer, whatever library it came from.
@@ -49,6 +62,56 @@ class Request:
             if not 1 <= len(checked_text("a stop string", stop)) <= size:
                 expected = f"a string of 1 to {size} characters"
                 raise OptionRangeError("stop", f"one of {len(stop)} characters", expected)
+
+    def of(self, prompt_ids: Iterable[int], *, is_continuation: bool = True) -> "Request":
+        """Return a request for this; raises what :class:`Request` does."""
+        own = {field.name: getattr(self, field.name) for field in fields(Wanted)}
+        return Request(prompt_ids=tuple(prompt_ids), is_continuation=is_continuation, **own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Wanted):
+    """A prompt with what is asked of its answer.
+
+    Args:
+        prompt_ids: At least one id.
+        is_continuation: Whether the answer's text goes on in the prompt's, so that a leading space
+            counts.
+
+    Raises:
+        EmptyPromptError: If there is no prompt.
+        OptionRangeError: If an option is out of range.
+    """
+
+    prompt_ids: tuple[int, ...]
+    is_continuation: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise EmptyPromptError
+        # Zero-argument super() does not know the class that slots make anew.
+        Wanted.__post_init__(self)
+
+
+def wanted(options: AnswerOptions, *, end_token_ids: frozenset[int], vocab_size: int) -> Wanted:
+    """Return what options ask for, which callers gave by name.
+
+    Args:
+        options: Of any names and types.
+        end_token_ids: Ids with which the model itself ends an answer.
+        vocab_size: Ids are below it.
+
+    Raises:
+        UnknownOptionError: If there is no option of a name.
+        TextTypeError: If a stop string is bytes.
+        OptionRangeError: If one is of another type or out of its range.
+    """
+    require_known(options, AnswerOptions.__annotations__)
+    return Wanted(
+        max_tokens=options.get("max_tokens", DEFAULT_MAX_TOKENS),
+        stop=stop_strings(options.get("stop")),
+        stop_token_ids=end_token_ids | _stop_ids(options.get("stop_token_ids"), vocab_size),
+    )
 
 
 def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -65,3 +128,18 @@ def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:
     if not isinstance(stop, Iterable):
         raise OptionRangeError("stop", briefly(stop), "a string or several")
     return (stop,) if isinstance(stop, str) else tuple(islice(stop, limits.STOP_COUNT_MAX + 1))
+
+
+def _stop_ids(ids: object, vocab_size: int) -> frozenset[int]:
+    if ids is None:
+        return frozenset()
+    most = limits.STOP_TOKEN_ID_COUNT_MAX
+    if isinstance(ids, (str, bytes, bytearray)) or not isinstance(ids, Iterable):
+        raise OptionRangeError("stop_token_ids", briefly(ids), "several token ids")
+    taken = list(islice(ids, most + 1))
+    if len(taken) > most:
+        raise OptionRangeError("stop_token_ids", f"more than {most} ids", f"at most {most}")
+    return frozenset(
+        checked_int("stop_token_ids", token_id, lowest=0, highest=vocab_size - 1)
+        for token_id in taken
+    )

@@ -1,10 +1,9 @@
 """Requests made of what callers give, without anything being computed."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sslm.engine.prompts import Prompt, prompt_ids
-from sslm.engine.request import Request, stop_strings
+from sslm.engine.request import AnswerOptions, Request, Wanted, wanted
 from sslm.runtime.token_ids import checked_token_ids
 from sslm.text.tokenizer import Tokenizer
 
@@ -35,18 +34,10 @@ class RequestMaker:
         ids = prompt_ids(self.tokenizer, prompt, self.context_tokens, is_continued=is_continued)
         return tuple(checked_token_ids(ids, self.vocab_size))
 
-    def request(
-        self,
-        prompt: Prompt,
-        *,
-        max_tokens: int,
-        stop: str | Sequence[str] | None,
-        is_continued: bool,
-    ) -> Request:
+    def wanted(self, options: AnswerOptions) -> Wanted:
+        """Return what options ask for; see :func:`sslm.engine.request.wanted`."""
+        return wanted(options, end_token_ids=self.stop_token_ids, vocab_size=self.vocab_size)
+
+    def request(self, prompt: Prompt, wanted: Wanted, *, is_continued: bool) -> Request:
         """Return a request to continue a prompt; raises what :meth:`ids` and Request raise."""
-        return Request(
-            prompt_ids=self.ids(prompt, is_continued=is_continued),
-            max_tokens=max_tokens,
-            stop=stop_strings(stop),
-            stop_token_ids=self.stop_token_ids,
-        )
+        return wanted.of(self.ids(prompt, is_continued=is_continued))

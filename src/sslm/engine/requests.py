@@ -4,14 +4,14 @@ import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Unpack
 
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
-from sslm.engine.request import Request, stop_strings
+from sslm.engine.request import AnswerOptions, Request, Wanted, wanted
 from sslm.engine.results import Completion
 from sslm.engine.runner import Runner
 from sslm.engine.stream import Stream
@@ -22,8 +22,6 @@ from sslm.errors.showing import briefly
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
-
-DEFAULT_MAX_TOKENS: Final = 256
 
 
 class Requests(ABC):
@@ -50,111 +48,98 @@ class Requests(ABC):
         self,
         prompt: Prompt,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Completion:
-        """Continue a prompt greedily.
+        """Continue a prompt, greedily if nothing else is asked.
 
         Args:
             prompt: Text, in which control tokens are literal, or token ids.
-            max_tokens: Most ids of the answer, at least 1.
-            stop: String or strings at which the answer ends; they are not part of it.
             deadline_s: Seconds that the call may take, 0 or more, or None for no bound.
+            **options: What is asked of the answer; see :class:`AnswerOptions`.
 
         Raises:
             ArgumentError: If the request cannot be met, one class per cause; nothing was computed.
             MemoryBudgetError: If its sequence does not fit ``memory_bytes`` beside others.
             DeadlineExceededError: If time was over first; it tells how far the answer was.
         """
-        cutoff = Cutoff(deadline_s)
-        return self._prompt_stream(cutoff, prompt, max_tokens=max_tokens, stop=stop).read()
+        return self._prompt_stream(Cutoff(deadline_s), prompt, self._wanted(options)).read()
 
     def stream(
         self,
         prompt: Prompt,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
         on_progress: Report | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Stream:
-        """Continue a prompt greedily, piece by piece; see :meth:`generate`.
+        """Continue a prompt, piece by piece; see :meth:`generate`.
 
         Time between two pieces counts towards *deadline_s*. While the prompt is taken in,
         *on_progress* is told how many of its tokens are, and how many there are.
         """
         require_callback("on_progress", on_progress)
-        stream = self._prompt_stream(Cutoff(deadline_s), prompt, max_tokens=max_tokens, stop=stop)
+        stream = self._prompt_stream(Cutoff(deadline_s), prompt, self._wanted(options))
         return stream.telling(on_progress)
 
     def chat(
         self,
         messages: Sequence[MessageLike],
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Completion:
-        """Answer a conversation greedily.
+        """Answer a conversation, greedily if nothing else is asked.
 
         Args:
             messages: Mappings with ``role`` and ``content``, or ``Message``; control tokens in
                 their content are literal.
-            max_tokens: As for :meth:`generate`.
-            stop: As for :meth:`generate`.
             date: Today, for chat templates that mention it; the clock is never read.
             deadline_s: As for :meth:`generate`.
+            **options: As for :meth:`generate`.
 
         Raises:
             NoChatTemplateError: If the model has no chat template.
             SslmError: As :meth:`generate`, and what a bad message or template raises.
         """
-        cutoff = Cutoff(deadline_s)
-        return self._chat_stream(
-            cutoff, messages, max_tokens=max_tokens, stop=stop, date=date
-        ).read()
+        wanted = self._wanted(options)
+        return self._chat_stream(Cutoff(deadline_s), messages, wanted, date=date).read()
 
     def chat_stream(
         self,
         messages: Sequence[MessageLike],
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
         on_progress: Report | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Stream:
-        """Answer a conversation greedily, piece by piece; see :meth:`chat` and :meth:`stream`."""
+        """Answer a conversation, piece by piece; see :meth:`chat` and :meth:`stream`."""
         require_callback("on_progress", on_progress)
-        stream = self._chat_stream(
-            Cutoff(deadline_s), messages, max_tokens=max_tokens, stop=stop, date=date
-        )
+        wanted = self._wanted(options)
+        stream = self._chat_stream(Cutoff(deadline_s), messages, wanted, date=date)
         return stream.telling(on_progress)
 
-    def _prompt_stream(
-        self,
-        cutoff: Cutoff,
-        prompt: Prompt,
-        *,
-        max_tokens: int,
-        stop: str | Sequence[str] | None,
-    ) -> Stream:
+    def _wanted(self, options: AnswerOptions) -> Wanted:
+        """Return what options ask for; see :func:`sslm.engine.request.wanted`."""
+        vocab_size = self._runner.program.vocab_size
+        return wanted(options, end_token_ids=self._stop_token_ids, vocab_size=vocab_size)
+
+    def _prompt_stream(self, cutoff: Cutoff, prompt: Prompt, wanted: Wanted) -> Stream:
         self._require_usable()
         has_time = partial(require_time, cutoff)
         has_time()
         ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens, has_time)
         has_time()
-        return self._ids_stream(cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=True)
+        return self._request_stream(cutoff, wanted.of(ids))
 
     def _chat_stream(
         self,
         cutoff: Cutoff,
         messages: Sequence[MessageLike],
+        wanted: Wanted,
         *,
-        max_tokens: int,
-        stop: str | Sequence[str] | None,
         date: datetime.date | None,
     ) -> Stream:
         self._require_usable()
@@ -169,26 +154,9 @@ class Requests(ABC):
             context_tokens=self._runner.context_tokens,
         )
         has_time()
-        return self._ids_stream(
-            cutoff, ids, max_tokens=max_tokens, stop=stop, is_continuation=False
-        )
+        return self._request_stream(cutoff, wanted.of(ids, is_continuation=False))
 
-    def _ids_stream(
-        self,
-        cutoff: Cutoff,
-        prompt_ids: Sequence[int],
-        *,
-        max_tokens: int,
-        stop: str | Sequence[str] | None,
-        is_continuation: bool,
-    ) -> Stream:
-        request = Request(
-            prompt_ids=tuple(prompt_ids),
-            max_tokens=max_tokens,
-            stop=stop_strings(stop),
-            stop_token_ids=self._stop_token_ids,
-            is_continuation=is_continuation,
-        )
+    def _request_stream(self, cutoff: Cutoff, request: Request) -> Stream:
         return Stream(Generation(self._runner, self.tokenizer, request, cutoff))
 
 

@@ -3,9 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from sslm.sampling.options import ChoosingOptions
+from sslm.sampling.seeds import DEFAULT_SEED
+
 NANOSECONDS_PER_MS: Final = 1_000_000
 
 FinishReason = Literal["stop", "length"]
+LengthReason = Literal["max_tokens", "context"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,11 @@ class Completion:
         finish_reason: ``stop`` at an end token or stop string; ``length`` at max_tokens or at the
             end of the context.
         stop_reason: The id or string that ended it, or None.
+        length_reason: What kept it from going on, if its finish_reason is ``length``: as many
+            tokens as were asked for, or the end of the context, which is never shifted.
+        seed: Of the request, also where nothing is drawn.
+        choosing: The options by which its tokens were chosen, as they were rounded, without those
+            at their defaults; a call that is given them again chooses the same.
         usage: Counts and times; two answers are equal whatever it says.
     """
 
@@ -53,6 +62,9 @@ class Completion:
     digest: str
     finish_reason: FinishReason
     stop_reason: int | str | None
+    length_reason: LengthReason | None = None
+    seed: int = DEFAULT_SEED
+    choosing: ChoosingOptions = field(default_factory=ChoosingOptions, hash=False)
     usage: Usage = field(compare=False)
 
 

@@ -4,7 +4,7 @@ import datetime
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, Unpack
 
 from sslm.arguments import checked_int
 from sslm.closing import Closing
@@ -15,8 +15,8 @@ from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, bounded_messages
-from sslm.engine.request import Request, stop_strings
-from sslm.engine.requests import DEFAULT_MAX_TOKENS, require_time
+from sslm.engine.request import AnswerOptions, wanted
+from sslm.engine.requests import require_time
 from sslm.engine.results import Completion, SessionFootprint
 from sslm.engine.runner import Runner
 from sslm.engine.session_memory import SessionMemory, SessionSizes
@@ -148,17 +148,15 @@ class Session(Closing):
         self,
         text: str,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Completion:
         """Say something and return the answer; both are then part of the conversation.
 
         Args:
             text: What the user says; control tokens in it are literal.
-            max_tokens: As for ``model.generate``.
-            stop: As for ``model.generate``.
             deadline_s: Seconds that the call may take, or None for no bound.
+            **options: What is asked of the answer, as for ``model.generate``.
 
         Raises:
             SessionNotAcceptingError: If the session has to be reset first.
@@ -168,16 +166,15 @@ class Session(Closing):
             NestedCallError: If a signal handler or callback came into a call of this thread's.
             SslmError: As ``model.chat`` raises it; the conversation is as it was.
         """
-        return self._read(Cutoff(deadline_s), None, text, max_tokens=max_tokens, stop=stop)
+        return self._read(Cutoff(deadline_s), None, text, options)
 
     def stream(
         self,
         text: str,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
         on_progress: Report | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> SessionStream:
         """Say something and return the answer piece by piece; see :meth:`say`.
 
@@ -185,8 +182,7 @@ class Session(Closing):
         far as it was shown. Leaving it otherwise rolls back.
         """
         require_callback("on_progress", on_progress)
-        cutoff = Cutoff(deadline_s)
-        stream = self._stream(cutoff, None, text, max_tokens=max_tokens, stop=stop)
+        stream = self._stream(Cutoff(deadline_s), None, text, options)
         return stream.telling(on_progress)
 
     def edit(
@@ -194,9 +190,8 @@ class Session(Closing):
         index: int,
         text: str,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Completion:
         """Say something in place of an earlier message; what came after that is forgotten.
 
@@ -205,59 +200,52 @@ class Session(Closing):
         Args:
             index: Of the message in :attr:`messages`: one that the user said.
             text: As for :meth:`say`.
-            max_tokens: As for :meth:`say`.
-            stop: As for :meth:`say`.
             deadline_s: As for :meth:`say`.
+            **options: As for :meth:`say`.
 
         Raises:
             OptionRangeError: If there is no such message, or somebody else said it.
             SslmError: As :meth:`say`; the conversation is as it was.
         """
-        return self._read(Cutoff(deadline_s), index, text, max_tokens=max_tokens, stop=stop)
+        return self._read(Cutoff(deadline_s), index, text, options)
 
     def edit_stream(
         self,
         index: int,
         text: str,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
         on_progress: Report | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> SessionStream:
         """Say something in place of an earlier message; see :meth:`edit` and :meth:`stream`."""
         require_callback("on_progress", on_progress)
-        cutoff = Cutoff(deadline_s)
-        stream = self._stream(cutoff, index, text, max_tokens=max_tokens, stop=stop)
+        stream = self._stream(Cutoff(deadline_s), index, text, options)
         return stream.telling(on_progress)
 
     async def asay(
         self,
         text: str,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> Completion:
         """Say something and return the answer; see :meth:`say`."""
-        return await self.astream(
-            text, max_tokens=max_tokens, stop=stop, deadline_s=deadline_s
-        ).read()
+        return await self.astream(text, deadline_s=deadline_s, **options).read()
 
     def astream(
         self,
         text: str,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         deadline_s: float | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> AsyncStream:
         """Say something and return the answer piece by piece; see :meth:`stream`.
 
         What is wrong with it is raised when the first piece is awaited.
         """
         cutoff = Cutoff(deadline_s)
-        start = partial(self._stream, cutoff, None, text, max_tokens=max_tokens, stop=stop)
+        start = partial(self._stream, cutoff, None, text, options)
         return AsyncStream(self._background, cutoff, start)
 
     # What is done to the conversation.
@@ -340,38 +328,19 @@ class Session(Closing):
             self._memory.close()
 
     def _read(
-        self,
-        cutoff: Cutoff,
-        index: int | None,
-        text: str,
-        *,
-        max_tokens: int,
-        stop: str | Sequence[str] | None,
+        self, cutoff: Cutoff, index: int | None, text: str, options: AnswerOptions
     ) -> Completion:
         with self._tokens.call():
-            made = self._made_stream(cutoff, index, text, max_tokens=max_tokens, stop=stop)
-            return made.read_in_call()
+            return self._made_stream(cutoff, index, text, options).read_in_call()
 
     def _stream(
-        self,
-        cutoff: Cutoff,
-        index: int | None,
-        text: str,
-        *,
-        max_tokens: int,
-        stop: str | Sequence[str] | None,
+        self, cutoff: Cutoff, index: int | None, text: str, options: AnswerOptions
     ) -> SessionStream:
         with self._tokens.call():
-            return self._made_stream(cutoff, index, text, max_tokens=max_tokens, stop=stop)
+            return self._made_stream(cutoff, index, text, options)
 
     def _made_stream(
-        self,
-        cutoff: Cutoff,
-        index: int | None,
-        text: str,
-        *,
-        max_tokens: int,
-        stop: str | Sequence[str] | None,
+        self, cutoff: Cutoff, index: int | None, text: str, options: AnswerOptions
     ) -> SessionStream:
         self._runner.require_owner()
         self._tokens.require_ready()
@@ -382,13 +351,9 @@ class Session(Closing):
         ids = self._encode(asked, add_generation_prompt=True)
         marks = message_marks(self._encode, asked, ids, self._tokens.cached_count(ids))
         require_time(cutoff)
-        request = Request(
-            prompt_ids=tuple(ids),
-            max_tokens=max_tokens,
-            stop=stop_strings(stop),
-            stop_token_ids=self._stop_token_ids,
-            is_continuation=False,
-        )
+        vocab_size = self._runner.program.vocab_size
+        asks = wanted(options, end_token_ids=self._stop_token_ids, vocab_size=vocab_size)
+        request = asks.of(ids, is_continuation=False)
         source = SessionSource(
             self._tokens,
             before=before,

@@ -1,15 +1,15 @@
 """Asking a model for answers that are computed slice by slice."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from typing import Unpack
 
 from sslm.arguments import checked_int
 from sslm.engine.live_prefix import LivePrefix
 from sslm.engine.live_scheduler import LiveScheduler
 from sslm.engine.live_sequence import LiveSequence
 from sslm.engine.prompts import Prompt
+from sslm.engine.request import AnswerOptions
 from sslm.engine.request_maker import RequestMaker
-from sslm.engine.requests import DEFAULT_MAX_TOKENS
 from sslm.engine.runner import Runner
 from sslm.engine.shared_pool import SharedPool, pool_size_bytes
 from sslm.errors.runtime import OptionRangeError
@@ -36,24 +36,22 @@ class SlicedRequests(ABC):
         self,
         prompt: Prompt,
         *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        stop: str | Sequence[str] | None = None,
         prefix: LivePrefix | None = None,
         pool: SharedPool | None = None,
         context_tokens: int | None = None,
+        **options: Unpack[AnswerOptions],
     ) -> LiveSequence:
         """Return an answer to a prompt that is computed whenever its owner says so.
 
         Args:
             prompt: Text, in which control tokens are literal, or token ids. Behind a prefix, text
                 is tokenized by itself and without a begin token.
-            max_tokens: Most ids of the answer, at least 1.
-            stop: String or strings at which the answer ends; they are not part of it.
             prefix: What the prompt goes on from, or None; it must be done.
             pool: Whose pages it takes; that of the prefix if there is one, or else None for pages
                 of its own.
             context_tokens: Most tokens of prefix, prompt and answer, if later prompts are to need
                 more than this one; None for what this one needs.
+            **options: What is asked of the answer, as for ``generate``.
 
         Raises:
             ArgumentError: If the request cannot be met, one class per cause.
@@ -70,7 +68,7 @@ class SlicedRequests(ABC):
             )
         pool = self._pool_of(pool, prefix)
         is_continued = prefix is not None
-        request = maker.request(prompt, max_tokens=max_tokens, stop=stop, is_continued=is_continued)
+        request = maker.request(prompt, maker.wanted(options), is_continued=is_continued)
         return LiveSequence(
             self._runner,
             maker,

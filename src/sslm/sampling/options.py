@@ -98,6 +98,10 @@ class SeededChoice:
         return SeededChoice(choice=choice, seed=seed)
 
 
+PLAIN: Final = SeededChoice(choice=Choice(), seed=DEFAULT_SEED)
+"""What comes of no options."""
+
+
 def seeded_choice(options: ChoosingOptions, vocab_size: int) -> SeededChoice:
     """Return what options come to.
 

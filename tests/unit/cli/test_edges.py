@@ -257,7 +257,15 @@ def test_a_prompt_is_utf8_whatever_the_locale(locale: str) -> None:
 
 KEYS = {
     "generate": {
-        *("text", "token_ids", "finish_reason", "stop_reason", "digest", "model_id"),
+        *(
+            "text",
+            "token_ids",
+            "finish_reason",
+            "stop_reason",
+            "length_reason",
+            "digest",
+            "model_id",
+        ),
         *("backend", "tier", "threads", "usage"),
     },
     "verify": {

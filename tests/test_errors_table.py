@@ -55,6 +55,7 @@ def test_the_first_digit_of_a_number_is_its_family() -> None:
         base.StateError: "3",
         base.ResourceError: "4",
         base.NumericError: "5",
+        base.SchemaError: "6",
         base.NetworkError: "7",
     }
     assert set(digits) == set(FAMILIES)

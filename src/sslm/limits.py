@@ -309,3 +309,14 @@ ANSWER_COUNT_MAX: Final = 128
 
 RECORD_SIZE_BYTES_MAX: Final = 1 << 28
 """Bytes of a record: a million tokens with a digest of each of 50 segments."""
+
+SCHEMA_STATES_MAX: Final = 1 << 16
+"""States of an automaton while a schema is compiled, unless the caller says otherwise: a string
+of up to 5,000 characters. Building as many takes about half a second."""
+
+SCHEMA_TRANSITIONS_MAX: Final = 1 << 20
+"""Targets of all states of such an automaton: sixteen for each."""
+
+SCHEMA_STEPS_MAX: Final = 1 << 22
+"""Looks at targets while one schema is compiled: about a second and a half, so that
+monsters are refused soon."""

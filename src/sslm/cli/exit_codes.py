@@ -9,6 +9,7 @@ from sslm.errors.base import (
     NetworkError,
     NumericError,
     ResourceError,
+    SchemaError,
     SslmError,
     StateError,
 )
@@ -36,6 +37,7 @@ FAMILIES: Final[dict[type[SslmError], int]] = {
     ArtifactError: BAD_INPUT_FILE,
     NumericError: BAD_INPUT_FILE,
     ResourceError: OUT_OF_BUDGET,
+    SchemaError: REQUEST_REFUSED,
     NetworkError: NETWORK,
     StateError: INTERNAL,
 }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sslm.errors.records import *
     from sslm.errors.runtime import *
     from sslm.errors.saves import *
+    from sslm.errors.schema import *
     from sslm.errors.sessions import *
     from sslm.errors.status import *
     from sslm.errors.text import *
@@ -48,6 +49,7 @@ MODULES: Final = (
     "reading",
     "records",
     "saves",
+    "schema",
     "sessions",
     "text",
 )

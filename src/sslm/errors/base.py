@@ -65,5 +65,9 @@ class NumericError(SslmError, ArithmeticError):
     """A proof of bounds failed, so that exact arithmetic could not be promised."""
 
 
+class SchemaError(SslmError, ValueError):
+    """The schema asks for what cannot be enforced, or cannot be had; change the schema."""
+
+
 class NetworkError(SslmError, RuntimeError):
     """Something had to be fetched and could not be."""

@@ -1,0 +1,1 @@
+"""Schemas: languages of byte strings, and the automata that decide them."""

@@ -1,0 +1,67 @@
+"""What compiling a schema may take."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sslm import limits
+from sslm.errors.schema import SchemaBudgetError
+
+WHOLE_SCHEMA: Final = "the schema as a whole"
+"""What an error names where no part of the schema has a label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Bounds of one compilation. They count, so that they hold alike on every machine.
+
+    Attributes:
+        states: States of any automaton that is built on the way.
+        transitions: Targets of all states of such an automaton.
+        steps: Looks at a target or a position, all automata together; about three million a second.
+    """
+
+    states: int = limits.SCHEMA_STATES_MAX
+    transitions: int = limits.SCHEMA_TRANSITIONS_MAX
+    steps: int = limits.SCHEMA_STEPS_MAX
+
+
+class Meter:
+    """What is left of a budget, and the place in the schema that is being compiled.
+
+    Attributes:
+        budget: The bounds.
+        steps: Steps taken so far.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.steps = 0
+        self._label = WHOLE_SCHEMA
+        self._blame: Callable[[], str | None] | None = None
+
+    def enter(self, label: str) -> None:
+        """Say which place in the schema is being compiled from now on."""
+        self._label = label
+        self._blame = None
+
+    def watch(self, blame: Callable[[], str | None]) -> None:
+        """Say who knows the place more exactly, until the next one is entered."""
+        self._blame = blame
+
+    def spend(self, steps: int) -> None:
+        """Count *steps*; raise :class:`SchemaBudgetError` beyond the bound."""
+        self.steps += steps
+        if self.steps > self.budget.steps:
+            raise SchemaBudgetError("steps", self.budget.steps, self._where())
+
+    def admit(self, states: int, transitions: int) -> None:
+        """Check the size of one automaton; raise :class:`SchemaBudgetError` if it is too large."""
+        budget = self.budget
+        if states > budget.states:
+            raise SchemaBudgetError("states", budget.states, self._where())
+        if transitions > budget.transitions:
+            raise SchemaBudgetError("transitions", budget.transitions, self._where())
+
+    def _where(self) -> str:
+        return (self._blame and self._blame()) or self._label

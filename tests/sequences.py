@@ -49,7 +49,7 @@ def step(plan: Plan, sequence: Sequence, units: int = ALL_UNITS) -> None:
 
 def run(plan: Plan, sequence: Sequence) -> None:
     """Compute everything that is pending."""
-    while sequence.pending_count:
+    while sequence.has_work:
         step(plan, sequence)
 
 
@@ -68,7 +68,7 @@ def slices(plan: Plan, sequence: Sequence, token_count: int) -> Iterator[None]:
     """Go on in slices of one unit, and stop before each."""
     while True:
         yield
-        if not sequence.pending_count:
+        if not sequence.has_work:
             if len(sequence.token_ids) == token_count:
                 return
             sequence.decode()

@@ -299,6 +299,8 @@ typedef struct {
     int32_t has_all_logits;         /* Score every row, not only the last one that is pending. */
     int32_t is_decoding;            /* What is pending is the token that was chosen. */
     int32_t is_in_flight;           /* The chunk has not come to its end. */
+    int32_t is_rescoring;           /* The last position, whose residual lies in row 0, is to run through the head again
+                                       as a chunk of its own. Nothing is pending, and nothing is selected. */
     int32_t next_segment;           /* where it stands, */
     int32_t stop_segment;           /* and where it ends */
     int32_t selected;               /* chosen after the last position, or SSLM_NONE_ALLOWED or SSLM_NOT_SCORED */
@@ -308,7 +310,7 @@ typedef struct {
 } sslm_sequence;
 
 typedef struct {
-    sslm_sequence *const *sequences; /* each once, each with something in flight or pending */
+    sslm_sequence *const *sequences; /* each once, each with something in flight, pending or to be scored again */
     sslm_span *spans;               /* [sequence_count], for the call's own use */
     int32_t sequence_count;
     int32_t budget_units;           /* at least 1: layers, or blocks of the head, of every chunk */

@@ -11,27 +11,30 @@ static int32_t first_head(const sslm_program *program)
 static void begin_chunk(const sslm_program *program, sslm_sequence *sequence)
 {
     sslm_span *span = &sequence->span;
-    int32_t rows = sequence->pending_count < sequence->chunk_tokens ? sequence->pending_count : sequence->chunk_tokens;
-    sequence->pending_count -= rows;
+    int is_again = sequence->is_rescoring != 0;
+    int32_t begun = sequence->pending_count < sequence->chunk_tokens ? sequence->pending_count : sequence->chunk_tokens;
+    int32_t rows = is_again ? 1 : begun;
+    sequence->pending_count -= begun;
     int is_last = sequence->pending_count == 0;
-    span->token_ids = sequence->token_ids + sequence->computed_count;
-    span->first_position = sequence->computed_count;
+    span->first_position = sequence->computed_count - is_again;
+    span->token_ids = sequence->token_ids + span->first_position;
     span->row_count = rows;
     span->first_logits_row = sequence->has_all_logits ? 0 : rows - is_last;
     span->is_prefill = !sequence->is_decoding;
-    sequence->next_segment = 0;
+    sequence->next_segment = is_again ? first_head(program) : 0;
     sequence->stop_segment = span->first_logits_row < rows ? program->segment_count : first_head(program);
     sequence->is_in_flight = 1;
-    sequence->chunk_count++;
+    sequence->chunk_count += !is_again;
 }
 
 /* A chunk that no run has begun is none: what was pending is pending again, as it was before. */
-static void put_back_chunk(sslm_sequence *sequence)
+static void put_back_chunk(const sslm_program *program, sslm_sequence *sequence)
 {
-    if (!sequence->is_in_flight || sequence->next_segment > 0) return;
-    sequence->pending_count += sequence->span.row_count;
+    int is_again = sequence->is_rescoring != 0;
+    if (!sequence->is_in_flight || sequence->next_segment > (is_again ? first_head(program) : 0)) return;
+    if (!is_again) sequence->pending_count += sequence->span.row_count;
     sequence->is_in_flight = 0;
-    sequence->chunk_count--;
+    sequence->chunk_count -= !is_again;
 }
 
 /* Where a slice ends that begins where the sequence stands: the embedding belongs to the first unit after it, and the
@@ -66,10 +69,12 @@ static void add_link(const sslm_plan *plan, sslm_sequence *sequence, int32_t row
 static void end_chunk(const sslm_plan *plan, sslm_sequence *sequence)
 {
     const sslm_span *span = &sequence->span;
-    for (int32_t row = 0; row < span->row_count; row++) add_link(plan, sequence, row);
-    sequence->computed_count += span->row_count;
-    sequence->last_row = span->row_count - 1;
-    sequence->is_in_flight = 0;
+    if (!sequence->is_rescoring) {
+        for (int32_t row = 0; row < span->row_count; row++) add_link(plan, sequence, row);
+        sequence->computed_count += span->row_count;
+        sequence->last_row = span->row_count - 1;
+    }
+    sequence->is_in_flight = sequence->is_rescoring = 0;
     int32_t scored = span->row_count - span->first_logits_row;
     if (scored > 0 && sequence->pending_count == 0) sequence->selected = span->selected[scored - 1];
 }
@@ -147,6 +152,6 @@ int32_t sslm_native_advance(sslm_plan *plan, sslm_advance *advance)
         if (!sequence->is_in_flight) begin_chunk(plan->program, sequence);
     }
     int32_t status = run_slices(plan, advance);
-    for (int32_t i = 0; i < advance->sequence_count; i++) put_back_chunk(advance->sequences[i]);
+    for (int32_t i = 0; i < advance->sequence_count; i++) put_back_chunk(plan->program, advance->sequences[i]);
     return status;
 }

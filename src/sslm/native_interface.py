@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "03435548be8adcc21d223df3d030d5f41e08f98f7018b799add87a2dbb0da179"
+HEADER_SHA256: Final = "85a9a7c9730af7fd7405a2a58869638970772fb7878f71f4e853e18461397abd"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -371,6 +371,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11has_all_logits',
             b'\x00\x00\x01\x11is_decoding',
             b'\x00\x00\x01\x11is_in_flight',
+            b'\x00\x00\x01\x11is_rescoring',
             b'\x00\x00\x01\x11next_segment',
             b'\x00\x00\x01\x11stop_segment',
             b'\x00\x00\x01\x11selected',

@@ -10,6 +10,7 @@ from sslm.backends.native import NativeBackend
 from sslm.backends.native.plan import NativePlan
 from sslm.errors.native import RunCancelledError
 from sslm.native_library import load_library
+from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.sequence_data import (
     ENDED,
     MOVED,
@@ -25,11 +26,13 @@ from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from tests.eager_runs import at_once
+from tests.sequences import run
 from tests.tiny_models import MODEL_ID
 from tests.toy_programs import CONTEXT_TOKENS, VOCAB_SIZE, moving_average_model
 
 MODEL = moving_average_model()
 PROMPT_LENGTHS = (1, 2, 70, 3, 64, 130, 5)
+SAMPLING = Choice(decoder=Decoder.SAMPLING, temperature=2 * MICRO, top_k=9, seed=5)
 CHUNK_TOKENS = (64, 1, 64, 2, 33, 64, 64)
 
 
@@ -70,7 +73,10 @@ def new_sequences(*, has_all_logits: bool) -> list[Sequence]:
     sequences = []
     for length, chunk_tokens in zip(PROMPT_LENGTHS, CHUNK_TOKENS, strict=True):
         options = SequenceOptions(
-            context_tokens=200, chunk_tokens=chunk_tokens, has_all_logits=has_all_logits
+            context_tokens=200,
+            chunk_tokens=chunk_tokens,
+            has_all_logits=has_all_logits,
+            chooses=True,
         )
         sequence = Sequence(MODEL.program, pool, MODEL_ID, options)
         sequence.push([(11 * index + length) % VOCAB_SIZE for index in range(length)])
@@ -91,6 +97,7 @@ def numbers(data: SequenceData) -> dict[str, object]:
         "chunk_offset": (span.token_ids or 0) - struct.token_ids,
         "states": [bytes(buffer) for buffer in states],
         "logits": bytes(data.logits),
+        "exponents": bytes(data.logit_exponents),
     }
 
 
@@ -103,9 +110,17 @@ def test_every_slice_leaves_the_same_numbers(
     native = new_sequences(has_all_logits=has_all_logits)
     defined = new_sequences(has_all_logits=has_all_logits)
     sizes = {"budget_units": budget_units, "row_count_max": row_count_max}
-    slices = 0
-    while any(sequence.pending_count for sequence in native):
-        pending = [index for index, one in enumerate(native) if one.pending_count]
+    slices = again = 0
+    while any(sequence.has_work for sequence in native) or again < 2:
+        if not any(sequence.has_work for sequence in native):
+            # Then most of them choose otherwise, some beside others that take in more.
+            again += 1
+            for index, pair in enumerate(zip(native, defined, strict=True)):
+                for one in pair:
+                    one.choose(SAMPLING if again == 1 else None)
+                    if index % 3 == again:
+                        one.push([again] * 3)
+        pending = [index for index, one in enumerate(native) if one.has_work]
         # Not all of them every time, so that they come to stand at different segments.
         chosen = [index for index in pending if (index + slices) % 3] or pending
         plan.advance([native[index].state.data for index in chosen], **sizes)
@@ -121,10 +136,14 @@ def test_every_slice_leaves_the_same_numbers(
     assert slices > len(PROMPT_LENGTHS) if budget_units == 1 else slices > 2
 
 
-def test_what_a_failed_run_leaves_is_the_same_too(plan: NativePlan) -> None:
+@pytest.mark.parametrize("is_rescoring", [False, True])
+def test_what_a_failed_run_leaves_is_the_same_too(plan: NativePlan, *, is_rescoring: bool) -> None:
     cancel = memoryview(bytearray(b"\1\0\0\0"))
     native = new_sequences(has_all_logits=False)
     defined = new_sequences(has_all_logits=False)
+    for one in (*native, *defined) if is_rescoring else ():
+        run(plan, one)
+        one.choose(SAMPLING)
     with pytest.raises(RunCancelledError):
         plan.advance(
             [one.state.data for one in native], budget_units=2, row_count_max=200, cancel=cancel

@@ -1,6 +1,6 @@
 """Errors of requests, sequences and their memory."""
 
-from sslm.errors.base import ArgumentError, ResourceError, StateError
+from sslm.errors.base import ArgumentError, NumericError, ResourceError, StateError
 from sslm.errors.status import Status
 
 
@@ -111,6 +111,28 @@ class NothingChosenError(StateError):
 
     status = Status.NOTHING_CHOSEN
     message = "no token is chosen after position {position}; prefill tokens and advance first"
+    position: int
+
+
+class ChoiceUnfinishedError(StateError):
+    """A sequence was to go on with the token that it chooses, and is only about to choose it."""
+
+    status = Status.CHOICE_UNFINISHED
+    message = (
+        "the token after position {position} is not chosen again yet, as another choice made the "
+        "first one; advance first"
+    )
+    position: int
+
+
+class NumericStepRefusedError(NumericError):
+    """A token could not be chosen, as a logit is larger than scores can be; nothing was chosen."""
+
+    status = Status.NUMERIC_STEP_REFUSED
+    message = (
+        "the largest logit after position {position} is 2048 or more, and scores end there; choose "
+        "greedily, without bias and penalties: that compares logits of any size"
+    )
     position: int
 
 

@@ -88,6 +88,34 @@ class Choice:
         is_damped = self.decoder is Decoder.DAMPED
         return is_damped or self.repetition != MICRO or bool(self.presence or self.frequency)
 
+    @property
+    def counts_answer(self) -> bool:
+        """Whether it matters where the answer begins."""
+        return self.decoder is Decoder.DAMPED or bool(self.presence or self.frequency)
+
+    def deciding(self) -> "Choice":
+        """Return the choice without what does not decide here: all of that at its default.
+
+        Two of which these are equal choose the same, where the answer begins at the same position
+        or that does not count.
+        """
+        is_sampling = self.decoder is Decoder.SAMPLING
+        is_damped = self.decoder is Decoder.DAMPED
+        return Choice(
+            decoder=self.decoder,
+            bias=self.bias,
+            repetition=self.repetition,
+            presence=self.presence,
+            frequency=self.frequency,
+            temperature=self.temperature if is_sampling else MICRO,
+            top_k=self.top_k if is_sampling or is_damped else 0,
+            top_p=self.top_p if is_sampling else MICRO,
+            min_p=self.min_p if is_sampling else 0,
+            seed=self.seed if is_sampling else 0,
+            damping=self.damping if is_damped else 0,
+            damping_order=self.damping_order if is_damped else 1,
+        )
+
     def exponent_scale(self) -> Scale:
         """Return the factor from a difference of scores to one of base-2 exponents.
 

@@ -2,6 +2,7 @@
 
 import ctypes
 from array import array
+from typing import Self
 
 from sslm.program.choice import Choice, score_of
 
@@ -45,7 +46,7 @@ class ChoiceData:
         answer_start: Position of the answer's first token: those before are the prompt's.
         token_ids: int32, one for each position of the sequence.
         scratch: ``scratch_size_bytes(vocab_size)`` bytes, aligned to 4, zero between runs behind
-            the scores.
+            the scores; or nothing, for a plain choice.
         vocab_size: Ids are below it.
     """
 
@@ -65,10 +66,10 @@ class ChoiceData:
         self._bias_ids = array("i", [token_id for token_id, _ in choice.bias])
         self._biases = array("i", [score_of(micro) for _, micro in choice.bias])
         scale = choice.exponent_scale()
-        scores = ctypes.addressof(ctypes.c_char.from_buffer(scratch))
+        scores = ctypes.addressof(ctypes.c_char.from_buffer(scratch)) if scratch.nbytes else None
         self.struct = ChoiceStruct(
             scores=scores,
-            seen=scores + 4 * vocab_size,
+            seen=scores and scores + 4 * vocab_size,
             token_ids=ctypes.addressof(ctypes.c_char.from_buffer(token_ids)),
             bias_ids=self._bias_ids.buffer_info()[0],
             biases=self._biases.buffer_info()[0],
@@ -87,6 +88,18 @@ class ChoiceData:
             damping=choice.damping,
             damping_order=choice.damping_order,
         )
+
+    def decides_as(self, choice: Choice, answer_start: int) -> bool:
+        """Return whether another choice takes the same token after any beginning."""
+        is_same_answer = answer_start == self.answer_start or not choice.counts_answer
+        return is_same_answer and choice.deciding() == self.choice.deciding()
+
+    def without_scratch(self) -> Self:
+        """Return what is left to see once nothing is chosen by it any more."""
+        seen = object.__new__(type(self))
+        seen.__dict__.update(self.__dict__)
+        seen._scratch = memoryview(b"")
+        return seen
 
     @property
     def address(self) -> int:

@@ -151,7 +151,8 @@ class Plan(Protocol):
         together. ``progress`` of each struct says afterwards what was done with it.
 
         Args:
-            sequences: Each once, each with a chunk in progress or something pending.
+            sequences: Each once, each with a chunk in progress, something pending, or a last
+                position that is to be scored again.
             budget_units: At least 1: layers, or blocks of the head, of every chunk.
             row_count_max: Rows of one run, at least those of any chunk and at most what the plan
                 was compiled for.

@@ -3,6 +3,8 @@
 import ctypes
 from typing import Final, Self
 
+from sslm.program.choice import Choice
+from sslm.program.choice_data import ChoiceData
 from sslm.program.plan import DIGEST_SIZE_BYTES, SequenceMemory, Span, Trace
 from sslm.program.program import Program
 
@@ -61,6 +63,7 @@ class SequenceStruct(ctypes.Structure):
         ("has_all_logits", ctypes.c_int32),
         ("is_decoding", ctypes.c_int32),
         ("is_in_flight", ctypes.c_int32),
+        ("is_rescoring", ctypes.c_int32),
         ("next_segment", ctypes.c_int32),
         ("stop_segment", ctypes.c_int32),
         ("selected", ctypes.c_int32),
@@ -79,6 +82,9 @@ class SequenceData:
         token_ids: int32, one for each position of its context.
         logits: int64 [rows that may be scored, vocab_size].
         selected: int32, one for each such row.
+        logit_exponents: int32, one for each such row; or nothing, where only the largest logit is
+            ever chosen.
+        choice_scratch: What choosing by scores needs; or nothing, in the same case.
         trace: Digests of a chunk's segments, or None.
         chunk_tokens: Most rows of a chunk, 1 … 64.
         has_all_logits: Whether every row is scored.
@@ -97,6 +103,8 @@ class SequenceData:
         token_ids: memoryview,
         logits: memoryview,
         selected: memoryview,
+        logit_exponents: memoryview,
+        choice_scratch: memoryview,
         trace: memoryview | None,
         chunk_tokens: int,
         has_all_logits: bool,
@@ -105,8 +113,12 @@ class SequenceData:
         self.token_ids = token_ids
         self.logits = logits
         self.selected = selected
+        self.logit_exponents = logit_exponents
+        self.choice_scratch = choice_scratch
         self.trace = trace
         self.is_torn = False
+        self._vocab_size = program.vocab_size
+        self._choices: tuple[ChoiceData, ...] = (self.bound(Choice(), answer_start=0),)
         page_size = program.state_layout.page_size_bytes
         self._trace_row_bytes = DIGEST_SIZE_BYTES * program.first_head_index
         self.struct = SequenceStruct(
@@ -121,6 +133,7 @@ class SequenceData:
                 token_ids=_address(token_ids),
                 logits=_address(logits),
                 selected=_address(selected),
+                logit_exponents=_address(logit_exponents),
                 pool_page_count=memory.pool.nbytes // max(page_size, 1),
                 table_page_count=memory.pages.nbytes // 4,
             ),
@@ -138,6 +151,30 @@ class SequenceData:
         """Take over a struct in one piece, which no interrupt cuts."""
         ctypes.memmove(self.address, ctypes.addressof(struct), ctypes.sizeof(SequenceStruct))
 
+    def bound(self, choice: Choice, *, answer_start: int) -> ChoiceData:
+        """Bind a choice to these tokens, for :meth:`become_choosing`."""
+        return ChoiceData(
+            choice,
+            answer_start=answer_start,
+            token_ids=self.token_ids,
+            scratch=self.choice_scratch,
+            vocab_size=self._vocab_size,
+        )
+
+    @property
+    def choice(self) -> ChoiceData:
+        """How it chooses: what the struct points to, which points to nothing if that is plain."""
+        address = self.struct.span.choice
+        return next(one for one in reversed(self._choices) if _chooser_address(one) == address)
+
+    def become_choosing(self, struct: SequenceStruct, choice: ChoiceData) -> None:
+        """Take over a struct that chooses otherwise, as :meth:`become` takes over any."""
+        # Both live until the struct points to one of them for good.
+        self._choices = (self.choice, choice)
+        struct.span.choice = _chooser_address(choice)
+        self.become(struct)
+        self._choices = (choice,)
+
     def seen(self) -> Self:
         """Return ids, counts and a struct that stays as it is, for those who only look.
 
@@ -148,7 +185,9 @@ class SequenceData:
         seen.__dict__.update(self.__dict__)
         seen.struct = self.staged()
         nothing = memoryview(b"")
-        seen.logits = seen.selected = nothing
+        seen.logits = seen.selected = seen.logit_exponents = seen.choice_scratch = nothing
+        choice = self.choice.without_scratch()
+        seen._choices, seen.struct.span.choice = (choice,), _chooser_address(choice)
         seen.trace = None
         seen.memory = SequenceMemory(
             pool=nothing,
@@ -171,8 +210,9 @@ class SequenceData:
 
     @property
     def in_flight_count(self) -> int:
-        """Rows of the chunk in progress."""
-        return int(self.struct.span.row_count) if self.struct.is_in_flight else 0
+        """Tokens of the chunk in progress; one that is scored again is computed already."""
+        struct = self.struct
+        return int(struct.span.row_count) if struct.is_in_flight and not struct.is_rescoring else 0
 
     def span(self) -> Span:
         """Return the chunk in progress, or the last one, for a plan to run."""
@@ -188,7 +228,14 @@ class SequenceData:
             selected=self.selected,
             trace=None if trace is None else Trace(segments=trace[: rows * self._trace_row_bytes]),
             is_prefill=bool(struct.is_prefill),
+            logit_exponents=self.logit_exponents if self.logit_exponents.nbytes else None,
+            choice=self.choice if struct.choice else None,
         )
+
+
+def _chooser_address(choice: ChoiceData) -> int | None:
+    """Return what a span points to; a plain choice is made without scratch, by exact logits."""
+    return None if choice.choice.is_plain else choice.address
 
 
 def _address(buffer: memoryview) -> int | None:

@@ -43,7 +43,7 @@ def advance_by_runs(
                     data.is_torn = False
     finally:
         for data in sequences:
-            _put_back_chunk(data)
+            _put_back_chunk(program, data)
 
 
 def slice_end(program: Program, first: int, stop: int, units: int) -> int:
@@ -80,7 +80,7 @@ def _batches(sequences: list[SequenceData], row_count_max: int) -> list[list[Seq
     batches: list[list[SequenceData]] = []
     room = 0
     for data in sequences:
-        rows = data.in_flight_count
+        rows = data.struct.span.row_count
         if rows > room:
             batches.append([])
             room = row_count_max
@@ -90,31 +90,38 @@ def _batches(sequences: list[SequenceData], row_count_max: int) -> list[list[Seq
 
 
 def begin_chunk(program: Program, data: SequenceData) -> None:
-    """Make the first of what is pending a chunk; there is none in progress."""
+    """Make the first of what is pending a chunk, or the position that is to be scored again.
+
+    There is none in progress.
+    """
     struct = data.staged()
-    rows = min(struct.pending_count, struct.chunk_tokens)
-    struct.pending_count -= rows
-    struct.span.token_ids = data.token_address(struct.computed_count)
-    struct.span.first_position = struct.computed_count
+    is_again = bool(struct.is_rescoring)
+    begun = min(struct.pending_count, struct.chunk_tokens)
+    rows = 1 if is_again else begun
+    struct.pending_count -= begun
+    struct.span.first_position = struct.computed_count - int(is_again)
+    struct.span.token_ids = data.token_address(struct.span.first_position)
     struct.span.row_count = rows
     is_last = struct.pending_count == 0
     struct.span.first_logits_row = 0 if struct.has_all_logits else rows - int(is_last)
     struct.span.is_prefill = not struct.is_decoding
     has_head = struct.span.first_logits_row < rows
-    struct.next_segment = 0
+    struct.next_segment = program.first_head_index if is_again else 0
     struct.stop_segment = len(program.segments) if has_head else program.first_head_index
     struct.is_in_flight = True
-    struct.chunk_count += 1
+    struct.chunk_count += int(not is_again)
     data.become(struct)
 
 
-def _put_back_chunk(data: SequenceData) -> None:
+def _put_back_chunk(program: Program, data: SequenceData) -> None:
     """Make a chunk that no run has begun pending again: it is none."""
     struct = data.staged()
-    if struct.is_in_flight and struct.next_segment == 0:
-        struct.pending_count += struct.span.row_count
+    is_again = bool(struct.is_rescoring)
+    first = program.first_head_index if is_again else 0
+    if struct.is_in_flight and struct.next_segment == first:
+        struct.pending_count += 0 if is_again else struct.span.row_count
         struct.is_in_flight = False
-        struct.chunk_count -= 1
+        struct.chunk_count -= int(not is_again)
         data.become(struct)
 
 
@@ -130,6 +137,17 @@ def _move_chunk(program: Program, data: SequenceData, last: int) -> None:
 
 def _end_chunk(data: SequenceData, struct: SequenceStruct) -> None:
     span = struct.span
+    if not struct.is_rescoring:
+        _add_positions(data, struct)
+    struct.is_in_flight = struct.is_rescoring = False
+    scored = span.row_count - span.first_logits_row
+    if scored and not struct.pending_count:
+        struct.selected = data.selected.cast("i")[scored - 1]
+    struct.progress = ENDED
+
+
+def _add_positions(data: SequenceData, struct: SequenceStruct) -> None:
+    span = struct.span
     link = bytes(struct.link)
     for row in range(span.row_count):
         digest = data.memory.digests[row * DIGEST_SIZE_BYTES : (row + 1) * DIGEST_SIZE_BYTES]
@@ -137,8 +155,3 @@ def _end_chunk(data: SequenceData, struct: SequenceStruct) -> None:
     struct.link[:] = link
     struct.computed_count += span.row_count
     struct.last_row = span.row_count - 1
-    struct.is_in_flight = False
-    scored = span.row_count - span.first_logits_row
-    if scored and not struct.pending_count:
-        struct.selected = data.selected.cast("i")[scored - 1]
-    struct.progress = ENDED

@@ -11,9 +11,11 @@ from sslm.errors.runtime import (
     SequenceNotFreshError,
     SnapshotMismatchError,
 )
+from sslm.program.choice_data import ChoiceData
 from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.program.sequence_data import NOT_SCORED, SequenceStruct
 from sslm.program.states import PAGE_TOKENS
+from sslm.runtime.choosing import forget_selected, require_choice
 from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.page_rows import pack_rows, unpack_rows
 from sslm.runtime.sequence_state import SequenceState
@@ -41,6 +43,8 @@ def freeze(state: SequenceState) -> Snapshot:
         token_ids=array("i", state.data.token_ids[:position]),
         pending=array("i", state.data.token_ids[begun : state.token_count]),
         selected=state.selected,
+        choice=state.data.choice.choice,
+        answer_start=state.data.choice.answer_start,
         in_flight=in_flight,
         last_residual=_residual_rows(state, struct.last_row, 1) if has_last else b"",
         link=bytes(struct.link),
@@ -58,7 +62,7 @@ def freeze(state: SequenceState) -> Snapshot:
 
 def _in_flight(state: SequenceState) -> InFlight | None:
     struct = state.data.struct
-    if not struct.is_in_flight:
+    if not struct.is_in_flight or struct.is_rescoring:
         return None
     span = state.data.span()
     rows = span.row_count
@@ -82,6 +86,8 @@ def _residual_rows(state: SequenceState, first: int, count: int) -> bytes:
 def adopt(state: SequenceState, snapshot: Snapshot, *, reserved_tokens: int = 0) -> None:
     """Become what a snapshot froze; its pages are shared, and only its tail is copied.
 
+    The state goes on choosing as it was told to: what was chosen otherwise is forgotten.
+
     Raises:
         SequenceNotFreshError: If there are tokens already.
         SnapshotMismatchError: If it is of another model or pool.
@@ -98,11 +104,11 @@ def adopt(state: SequenceState, snapshot: Snapshot, *, reserved_tokens: int = 0)
     with _whole_or_nothing(state):
         state.hold.put_first(snapshot.hold, page_count)
         state.list_pages()
-        _become(state, snapshot, ids)
+        _become(state, snapshot, ids, state.data.choice)
 
 
 def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memoryview]) -> None:
-    """Become what a snapshot says whose full pages are given as bytes.
+    """Become what a snapshot says whose full pages are given as bytes, and choose as it does.
 
     Args:
         state: Of a fresh sequence.
@@ -116,11 +122,13 @@ def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memor
     _require_fit(state, snapshot)
     ids = _all_tokens(snapshot)
     size = state.layout.page_size_bytes
+    require_choice(state, snapshot.choice, snapshot.answer_start)
+    choice = state.data.bound(snapshot.choice, answer_start=snapshot.answer_start)
     with _whole_or_nothing(state):
         state.require_room(snapshot.token_count)
         for index, content in zip(state.hold.pages, pages, strict=False):
             state.memory.pool[size * index : size * (index + 1)] = content
-        _become(state, snapshot, ids)
+        _become(state, snapshot, ids, choice)
 
 
 @contextmanager
@@ -130,6 +138,7 @@ def _whole_or_nothing(state: SequenceState) -> Iterator[None]:
     One that looks fresh must not have a half of another's counters, or write into shared pages.
     """
     state.is_emptying = True
+    choice = state.data.choice
     try:
         yield
     except SslmError:
@@ -141,12 +150,15 @@ def _whole_or_nothing(state: SequenceState) -> Iterator[None]:
         # the sequence next does this.
         with suppress(NestedCallError):
             state.forget()
+            state.data.become_choosing(state.data.staged(), choice)
         raise
     state.is_emptying = False
 
 
-def _become(state: SequenceState, snapshot: Snapshot, ids: "array[int]") -> None:
-    """Take everything from a snapshot but its full pages; *ids* are all its tokens.
+def _become(
+    state: SequenceState, snapshot: Snapshot, ids: "array[int]", choice: ChoiceData
+) -> None:
+    """Take everything from a snapshot but its full pages and its choice; *ids* are all its tokens.
 
     From here on no memory is asked for that could be refused.
     """
@@ -168,7 +180,10 @@ def _become(state: SequenceState, snapshot: Snapshot, ids: "array[int]") -> None
     struct.selected = NOT_SCORED if snapshot.selected is None else snapshot.selected
     if snapshot.in_flight is not None:
         _resume(state, struct, snapshot.in_flight)
-    state.data.become(struct)
+    struct.is_rescoring = bool(position) and position == len(ids) and snapshot.selected is None
+    if not choice.decides_as(snapshot.choice, snapshot.answer_start):
+        forget_selected(state, struct)
+    state.data.become_choosing(struct, choice)
 
 
 def _all_tokens(snapshot: Snapshot) -> "array[int]":

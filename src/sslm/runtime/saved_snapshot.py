@@ -12,6 +12,7 @@ from sslm.formats.save_records import (
     SavedStateKind,
 )
 from sslm.numerics.digests import first_link
+from sslm.program.choice import Choice
 from sslm.program.states import State, StateKind, StateLayout
 from sslm.runtime.kv_pool import PageHold
 from sslm.runtime.snapshot import Counters, InFlight, Snapshot
@@ -63,7 +64,8 @@ def _memory(snapshot: Snapshot) -> SavedMemory:
     return SavedMemory(
         token_ids=snapshot.token_ids,
         chunk=_chunk(snapshot.in_flight) if snapshot.in_flight else None,
-        selected=snapshot.selected,
+        # How it was chosen is not saved.
+        selected=snapshot.selected if snapshot.choice.is_plain else None,
         last_residual=snapshot.last_residual,
         link=snapshot.link,
         saturations=tuple(memoryview(counters.saturations).cast("q")),
@@ -113,6 +115,8 @@ def snapshot_of(saved: SavedSequence, hold: PageHold) -> Snapshot:
         token_ids=memory.token_ids,
         pending=saved.pending,
         selected=memory.selected,
+        choice=Choice(),
+        answer_start=0,
         in_flight=in_flight_of(memory.chunk) if memory.chunk else None,
         last_residual=bytes(memory.last_residual),
         link=memory.link,
@@ -150,6 +154,8 @@ def _uncomputed(saved: SavedSequence, hold: PageHold) -> Snapshot:
         token_ids=array("i"),
         pending=saved.pending,
         selected=None,
+        choice=Choice(),
+        answer_start=0,
         in_flight=None,
         last_residual=b"",
         link=first_link(saved.arithmetic_version, saved.model_id),

@@ -94,6 +94,9 @@ class _Entry:
             span = struct.span
             self.stage, self.in_flight = struct.next_segment, span.row_count
             self.scored = self.in_flight - span.first_logits_row
+        elif struct.is_rescoring:
+            # As if it had begun already: where it begins is within the head.
+            self.stage, self.in_flight, self.scored = self.sequence.state.stage, 1, 1
         return bool(self.in_flight or self.pending)
 
     @property

@@ -15,9 +15,11 @@ from sslm.errors.runtime import (
     SequenceInUseError,
 )
 from sslm.numerics.digests import answer_digest
+from sslm.program.choice import Choice
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
+from sslm.runtime.choosing import choose, require_choice
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.freezing import adopt, freeze, load
 from sslm.runtime.kv_pool import KvPool, PageHold
@@ -191,7 +193,10 @@ class Sequence(Closing):
 
     @property
     def selected(self) -> int | None:
-        """The token chosen after the last position, -1 if none was allowed, None if not scored."""
+        """The token chosen after the last position; -1 if none was allowed, -3 if none could be.
+
+        None if it was not scored. :meth:`chosen` says by errors why there is none.
+        """
         return self.state.selected
 
     @property
@@ -213,6 +218,21 @@ class Sequence(Closing):
     def pending_count(self) -> int:
         """How many pushed tokens are not computed yet."""
         return self.state.pending_count
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to compute: tokens, or a last position to be scored again."""
+        return self.state.has_work
+
+    @property
+    def choice(self) -> Choice:
+        """How tokens are chosen; see :meth:`choose`."""
+        return self.state.data.choice.choice
+
+    @property
+    def answer_start(self) -> int:
+        """The position from which on tokens count as the answer's."""
+        return self.state.data.choice.answer_start
 
     @property
     def digest(self) -> bytes:
@@ -291,12 +311,45 @@ class Sequence(Closing):
                     del stopped, shortage, refusal
             return count
 
+    def choose(self, choice: Choice | None, answer_start: int = 0) -> None:
+        """Choose tokens in another way from now on, the one after the last position included.
+
+        If that was chosen in a way that may have taken another one, it is forgotten, and the next
+        advance runs the head of the last position again; nothing else is computed, and no digest
+        changes. A reset keeps the choice.
+
+        Args:
+            choice: How; None is plain greedy.
+            answer_start: The position of the answer's first token, at most the context.
+
+        Raises:
+            OptionRangeError: If a number of the choice is out of its range, or it needs scores and
+                the sequence was made without ``chooses``; nothing has changed.
+        """
+        with self.begin_use() as state:
+            wanted = choice or Choice()
+            require_choice(state, wanted, answer_start)
+            choose(state, wanted, answer_start)
+
+    def chosen(self) -> int:
+        """Return the token that was chosen after the last position.
+
+        Raises:
+            SequenceBusyError: If tokens are pending.
+            ChoiceUnfinishedError: If it is to be chosen again: advance first.
+            NumericStepRefusedError: If the logits are beyond what the choice can compare; the
+                sequence stays as it is, and may choose otherwise.
+            NothingChosenError: If no token was chosen.
+        """
+        with self.begin_use() as state:
+            return state.chosen()
+
     def decode(self) -> int:
         """Queue the token that was chosen; what is chosen behind it is the next one. Return it.
 
         Raises:
-            SequenceBusyError: If tokens are pending.
-            NothingChosenError: If no token was chosen.
+            SequenceBusyError, ChoiceUnfinishedError, NumericStepRefusedError, NothingChosenError:
+                As :meth:`chosen` does.
             ContextLengthError, KvPoolExhaustedError: If there is no room; nothing was queued.
         """
         with self.begin_use() as state:

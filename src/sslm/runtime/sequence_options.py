@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import int_range
+from sslm.program.choice_data import scratch_size_bytes
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program
@@ -21,6 +22,8 @@ class SequenceOptions:
         reserved_tokens: Positions whose pages are taken when the sequence is made, 0 … the context;
             further ones are taken as tokens are admitted, and may then be refused. None is all.
         has_all_logits: Score every position, not only the last of what was pushed.
+        chooses: Have room for scores, which every choice needs but plain greedy: that compares
+            exact logits.
         is_traced: Keep the digests of every segment of the chunk in progress.
 
     Raises:
@@ -31,6 +34,7 @@ class SequenceOptions:
     chunk_tokens: int = CHUNK_ROWS_MAX
     reserved_tokens: int | None = None
     has_all_logits: bool = False
+    chooses: bool = False
     is_traced: bool = False
 
     def __post_init__(self) -> None:
@@ -69,5 +73,7 @@ def buffer_sizes_bytes(program: Program, options: SequenceOptions) -> dict[str, 
         "digests": CHUNK_ROWS_MAX * DIGEST_SIZE_BYTES,
         "logits": 8 * logits_rows * program.vocab_size,
         "selected": 4 * logits_rows,
+        "logit_exponents": 4 * logits_rows if options.chooses else 0,
+        "choice_scratch": scratch_size_bytes(program.vocab_size) if options.chooses else 0,
         "trace": traced if options.is_traced else 0,
     }

@@ -5,9 +5,11 @@ from typing import Self
 
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
+    ChoiceUnfinishedError,
     ContextLengthError,
     KvPoolExhaustedError,
     NothingChosenError,
+    NumericStepRefusedError,
     OptionRangeError,
     SequenceBusyError,
     SequenceInterruptedError,
@@ -16,7 +18,7 @@ from sslm.errors.showing import int_range
 from sslm.numerics.digests import first_link
 from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
-from sslm.program.sequence_data import NOT_SCORED, SequenceData
+from sslm.program.sequence_data import NOT_SCORED, SCORE_REFUSED, SequenceData
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.kv_pool import KvPool, PageHold, page_count_for
@@ -83,6 +85,7 @@ class SequenceState:
         struct = self.data.staged()
         struct.pending_count = struct.is_in_flight = struct.computed_count = 0
         struct.selected = NOT_SCORED
+        struct.is_rescoring = False
         struct.link[:] = first_link(self.program.arithmetic_version, self.model_id)
         struct.layers_run = struct.chunk_count = struct.last_row = struct.is_decoding = 0
         self.forced_tokens = 0
@@ -116,8 +119,16 @@ class SequenceState:
         return self.position + self.pending_count
 
     @property
+    def has_work(self) -> bool:
+        """Whether there is anything to compute: tokens, or a last position to be scored again."""
+        return bool(self.pending_count or self.data.struct.is_rescoring)
+
+    @property
     def selected(self) -> int | None:
-        """The token chosen after the last position, -1 if none was allowed, None if not scored."""
+        """The token chosen after the last position; -1 if none was allowed, -3 if none could be.
+
+        None if it was not scored.
+        """
         selected = int(self.data.struct.selected)
         return None if selected == NOT_SCORED else selected
 
@@ -170,6 +181,9 @@ class SequenceState:
             struct.is_decoding = struct.selected >= 0 and len(ids) == 1
             struct.pending_count += len(ids)
             struct.selected = NOT_SCORED
+            if struct.is_rescoring:
+                # Nobody will go on with the last position's token.
+                struct.is_rescoring = struct.is_in_flight = False
             self.data.become(struct)
 
     def chosen(self) -> int:
@@ -177,10 +191,16 @@ class SequenceState:
 
         Raises:
             SequenceBusyError: If tokens are pending.
+            ChoiceUnfinishedError: If the last position is to be scored again first.
+            NumericStepRefusedError: If its logits are beyond what the choice can compare.
             NothingChosenError: If there is none.
         """
         if self.pending_count:
             raise SequenceBusyError(self.pending_count, "none: advance it first")
+        if self.data.struct.is_rescoring:
+            raise ChoiceUnfinishedError(self.position - 1)
+        if self.selected == SCORE_REFUSED:
+            raise NumericStepRefusedError(self.position - 1)
         if self.selected is None or self.selected < 0:
             raise NothingChosenError(self.position)
         return self.selected
@@ -189,7 +209,8 @@ class SequenceState:
         """Queue the token that was chosen, and return it.
 
         Raises:
-            SequenceBusyError, NothingChosenError: As :meth:`chosen` does.
+            SequenceBusyError, ChoiceUnfinishedError: As :meth:`chosen` does.
+            NumericStepRefusedError, NothingChosenError: As :meth:`chosen` does.
             ContextLengthError, KvPoolExhaustedError: If there is no room; nothing was queued.
         """
         token_id = self.chosen()
@@ -200,9 +221,9 @@ class SequenceState:
 
     # Chunks.
 
-    def require_pending(self) -> None:
+    def require_work(self) -> None:
         """Raise SequenceBusyError if there is nothing to compute."""
-        if not self.pending_count:
+        if not self.has_work:
             raise SequenceBusyError(0, "at least 1: push some first")
 
     def limit_chunk(self, rows: int | None) -> None:
@@ -213,12 +234,17 @@ class SequenceState:
     @property
     def stage(self) -> int:
         """The segment that runs next."""
-        return int(self.data.struct.next_segment) if self.data.struct.is_in_flight else 0
+        struct = self.data.struct
+        if struct.is_in_flight:
+            return int(struct.next_segment)
+        return self.program.first_head_index if struct.is_rescoring else 0
 
     @property
     def next_row_count(self) -> int:
         """Rows of the chunk in progress, or of the next one."""
         struct = self.data.struct
+        if struct.is_rescoring:
+            return 1
         return self.data.in_flight_count or min(struct.pending_count, struct.chunk_tokens)
 
     def last_chunk(self) -> Chunk:
@@ -282,7 +308,7 @@ class SequenceState:
     def release(self) -> None:
         """Give the pages back, and drop what is pending."""
         self.hold.release()
-        self.data.struct.pending_count = self.data.struct.is_in_flight = 0
+        _drop_work(self.data)
 
     def left(self, hold: PageHold) -> Self:
         """Return what is left to see once others alone have the memory, or nobody.
@@ -295,8 +321,13 @@ class SequenceState:
         left.__dict__.update(self.__dict__)
         left.hold, left.data = hold, self.data.seen()
         left.memory = left.data.memory
-        left.data.struct.pending_count = left.data.struct.is_in_flight = 0
+        _drop_work(left.data)
         return left
+
+
+def _drop_work(data: SequenceData) -> None:
+    struct = data.struct
+    struct.pending_count = struct.is_in_flight = struct.is_rescoring = 0
 
 
 def _sequence_data(program: Program, pool: KvPool, options: SequenceOptions) -> SequenceData:
@@ -316,6 +347,8 @@ def _sequence_data(program: Program, pool: KvPool, options: SequenceOptions) -> 
         token_ids=buffers["token_ids"].cast("i"),
         logits=buffers["logits"],
         selected=buffers["selected"],
+        logit_exponents=buffers["logit_exponents"],
+        choice_scratch=buffers["choice_scratch"],
         trace=buffers["trace"] if options.is_traced else None,
         chunk_tokens=options.chunk_tokens,
         has_all_logits=options.has_all_logits,

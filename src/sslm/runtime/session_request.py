@@ -233,7 +233,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         return sequence
 
     def _compute(self, sequence: Sequence) -> None:
-        while sequence.pending_count:
+        while sequence.has_work:
             if self._require_time is not None:
                 self._require_time()
             self._session.advance(sequence, self._cancellation)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NoReturn, Self
 
 from sslm.errors.runtime import NotCopyableError
+from sslm.program.choice import Choice
 from sslm.program.program import Program
 from sslm.program.states import PAGE_TOKENS, StateLayout
 from sslm.runtime.kv_pool import PageHold
@@ -66,7 +67,10 @@ class Snapshot:
         adapter: 32 bytes, ``NO_ADAPTER`` for none.
         token_ids: int32, one for each computed position.
         pending: int32, admitted and not begun.
-        selected: The token chosen after the last position, -1 if none was allowed, or None.
+        selected: The token chosen after the last position, -1 or -3 if none was, or None: then a
+            last position is to be scored, if nothing else is to be computed first.
+        choice: How it was chosen, and those behind it are.
+        answer_start: The position from which on tokens count as the answer's.
         in_flight: The chunk in progress, or None.
         last_residual: int32 [hidden_size] after the last layer of the last position; empty if there
             is none, or a chunk is in flight.
@@ -83,6 +87,8 @@ class Snapshot:
     token_ids: "array[int]"
     pending: "array[int]"
     selected: int | None
+    choice: Choice
+    answer_start: int
     in_flight: InFlight | None
     last_residual: bytes
     link: bytes

@@ -56,7 +56,7 @@ def advance(
 
     Args:
         plan: Compiled from the sequences' program.
-        sequences: Each once, with something pending.
+        sequences: Each once, with something to compute.
         budget_units: At least 1. A unit is a layer of a chunk or a block of the head; a chunk runs
             to its end if it may.
         row_count_max: What the plan was compiled for; more rows take several runs.
@@ -68,7 +68,7 @@ def advance(
     Returns:
         As many outcomes as sequences, in their order. Errors in them: ObjectClosedError,
         SequenceInUseError, SequenceInterruptedError, ForkedProcessError, PlanMismatchError (of
-        another program) and SequenceBusyError (nothing pending) of sequences that did not run,
+        another program) and SequenceBusyError (nothing to compute) of sequences that did not run,
         SequenceReleasedError of those that were closed meanwhile, and what a run raised, such as
         RunCancelledError, or MemoryRefusedError if the system had no memory for it: its sequences,
         and those whose turn would have come after it, stand where they stood. What is the fault of
@@ -148,7 +148,7 @@ def _begin(
                 # Its buffers have the sizes of its own program, and a run trusts them.
                 if outcome.sequence.program is not plan.program:
                     raise PlanMismatchError
-                use.state.require_pending()
+                use.state.require_work()
                 use.state.limit_chunk(chunk_rows)
                 members.append(_Member(outcome, use))
             except BaseException:

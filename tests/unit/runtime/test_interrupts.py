@@ -12,6 +12,7 @@ import sslm.runtime
 from sslm.backends.native import NativeBackend
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.runtime import ObjectClosedError, SequenceInterruptedError
+from sslm.program.choice import MICRO, Choice
 from sslm.program.plan import Plan
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.sequence import Sequence
@@ -25,6 +26,7 @@ RUNTIME = str(Path(str(sslm.runtime.__file__)).parent)
 PROMPT = [index * 7 % 37 for index in range(12)]
 MORE = [5, 6, 7]
 LONGEST = 80
+PENALTY = Choice(presence=2 * MICRO)
 
 
 @pytest.fixture(scope="module", params=["native llama", "recurrent"])
@@ -52,14 +54,16 @@ class Bench:
         self.sequence = self.fresh()
 
     def fresh(self) -> Sequence:
-        options = SequenceOptions(context_tokens=LONGEST, chunk_tokens=8, reserved_tokens=0)
+        options = SequenceOptions(
+            context_tokens=LONGEST, chunk_tokens=8, reserved_tokens=0, chooses=True
+        )
         return Sequence(self.plan.program, self.pool, MODEL_ID, options)
 
     def step(self, units: int = ALL_UNITS) -> None:
         finished(advance(self.plan, [self.sequence], budget_units=units, row_count_max=64))
 
     def run(self) -> None:
-        while self.sequence.pending_count:
+        while self.sequence.has_work:
             self.step()
 
     def end(self) -> object:
@@ -96,6 +100,14 @@ def at_rest(plan: Plan) -> Bench:
     return bench
 
 
+def chosen_otherwise(plan: Plan) -> Bench:
+    """In the middle of scoring the last position again."""
+    bench = at_rest(plan)
+    bench.sequence.choose(PENALTY)
+    bench.step(1)
+    return bench
+
+
 STEPS: dict[str, tuple[Callable[[Plan], Bench], Callable[[Bench], object]]] = {
     "push": (begun, lambda bench: bench.sequence.push(MORE)),
     "prefill": (begun, lambda bench: bench.sequence.prefill(MORE)),
@@ -105,6 +117,8 @@ STEPS: dict[str, tuple[Callable[[Plan], Bench], Callable[[Bench], object]]] = {
     "last slice": (last_chunk, lambda bench: bench.step()),
     "stats": (begun, lambda bench: bench.sequence.stats()),
     "snapshot": (begun, lambda bench: bench.sequence.snapshot().release()),
+    "choose": (at_rest, lambda bench: bench.sequence.choose(PENALTY)),
+    "choose again": (chosen_otherwise, lambda bench: bench.sequence.choose(None)),
     "reset": (begun, lambda bench: bench.sequence.reset()),
 }
 COMPUTING = ("slice", "rest of a chunk", "last slice")
@@ -128,6 +142,7 @@ def test_an_interrupt_at_any_line_leaves_what_was_or_what_comes(plan: Plan, name
             bench.sequence.stats()
             if not bench.sequence.token_ids and not bench.sequence.pending_count:
                 bench.sequence.push(MORE)
+            assert bench.sequence.choice in (before.sequence.choice, after.sequence.choice)
             assert bench.end() in ends, line
         except SequenceInterruptedError:
             torn += 1

@@ -36,7 +36,7 @@ def new_sequence(pool: KvPool | None = None, **options: Any) -> Sequence:
 
 
 def run(sequence: Sequence, *, budget_units: int = ALL_UNITS) -> None:
-    while sequence.pending_count:
+    while sequence.has_work:
         finished(advance(PLAN, [sequence], budget_units=budget_units, row_count_max=64))
 
 
@@ -191,7 +191,7 @@ def test_only_the_last_chunk_is_scored(count: int) -> None:
     with new_sequence() as sequence:
         sequence.push([1] * count)
         scored = []
-        while sequence.pending_count:
+        while sequence.has_work:
             for _, chunk in finished(advance(PLAN, [sequence], budget_units=99, row_count_max=64)):
                 scored.append((chunk.span.row_count, chunk.has_logits))
         rest = [] if count <= 64 else [(64, False)]

@@ -1,0 +1,46 @@
+"""How sequences are told to choose tokens, also the one after a position that was scored before."""
+
+from sslm.errors.runtime import OptionRangeError
+from sslm.program.choice import Choice
+from sslm.program.sequence_data import NOT_SCORED, SequenceStruct
+from sslm.runtime.choice_checks import choice_fault
+from sslm.runtime.sequence_state import SequenceState
+
+
+def require_choice(state: SequenceState, choice: Choice, answer_start: int) -> None:
+    """Check a choice against what a sequence is made for.
+
+    Raises:
+        OptionRangeError: If it cannot choose so.
+    """
+    fault = choice_fault(
+        choice,
+        answer_start=answer_start,
+        vocab_size=state.program.vocab_size,
+        context_tokens=state.options.context_tokens,
+    )
+    if fault is not None:
+        raise OptionRangeError(*fault)
+    if not (choice.is_plain or state.options.chooses):
+        expected = "True, as the choice needs scores: make the sequence with it"
+        raise OptionRangeError("chooses", "False", expected)
+
+
+def choose(state: SequenceState, choice: Choice, answer_start: int) -> None:
+    """Choose in a way that was checked from now on, also after the last position."""
+    struct = state.data.staged()
+    if not state.data.choice.decides_as(choice, answer_start):
+        forget_selected(state, struct)
+    state.data.become_choosing(struct, state.data.bound(choice, answer_start=answer_start))
+
+
+def forget_selected(state: SequenceState, struct: SequenceStruct) -> None:
+    """Let the last position be scored again, if it was; *struct* is staged."""
+    if struct.selected != NOT_SCORED:
+        # To where a chunk of one row has it, in place of what is computed and not looked at again.
+        size = 4 * state.program.residual.width
+        last = state.memory.residual[size * struct.last_row : size * (struct.last_row + 1)]
+        state.memory.residual[:size] = last
+        struct.last_row = 0
+        struct.selected = NOT_SCORED
+        struct.is_rescoring = True

@@ -26,7 +26,7 @@ def next_tokens(runner: Runner, token_ids: list[int]) -> list[int]:
     chosen: list[int] = []
     with runner.sequence(options) as sequence:
         sequence.push(token_ids)
-        while sequence.pending_count:
+        while sequence.has_work:
             for _, chunk in runner.advance([sequence]):
                 assert chunk.span.selected is not None
                 chosen += chunk.span.selected.cast("i")[: chunk.span.row_count].tolist()

@@ -52,7 +52,7 @@ class Steps:
         """Take in *count* tokens; return the nanoseconds that it took."""
         sequence.push([(7919 * index + 13) % self.program.vocab_size for index in range(count)])
         started = self._clock()
-        while sequence.pending_count:
+        while sequence.has_work:
             self._advance([sequence])
         return self._clock() - started
 

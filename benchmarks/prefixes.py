@@ -108,7 +108,7 @@ class Sharing:
 
     def compute(self, sequence: Sequence) -> None:
         """Compute everything that is pending."""
-        while sequence.pending_count:
+        while sequence.has_work:
             finished(
                 advance(
                     self._plan, [sequence], budget_units=ALL_UNITS, row_count_max=CHUNK_ROWS_MAX

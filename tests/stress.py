@@ -82,7 +82,7 @@ class Stand:
         """Compute what is pending, then some tokens more."""
         tokens: list[int] = []
         while len(tokens) < MAX_TOKENS:
-            while sequence.pending_count:
+            while sequence.has_work:
                 self.step(sequence, dice)
             tokens.append(sequence.decode())
         return tokens, sequence.digest
@@ -284,7 +284,7 @@ def released_prefixes(stand: Stand, seconds: float, seed: int) -> int:
     def frozen() -> Prefix:
         prefix = Prefix(stand.sequence())
         prefix.prefill(prompt[:-1])
-        while prefix.sequence.pending_count:
+        while prefix.sequence.has_work:
             stand.step(prefix.sequence, random.Random(seed))
         prefix.freeze()
         return prefix

@@ -124,7 +124,7 @@ class _Run:
     def take_selected(self) -> None:
         """Take the token that was chosen, and go on behind it unless it is the last."""
         selected = self.sequence.selected
-        if self.is_done or selected is None or self.sequence.pending_count:
+        if self.is_done or selected is None or self.sequence.has_work:
             return
         self._answer.append(selected)
         if not self.is_done:

@@ -54,7 +54,7 @@ class Workload:
         ids = self._ids(first_position, count)
         for sequence in sequences:
             sequence.push(ids)
-        while sequences[0].pending_count:
+        while sequences[0].has_work:
             self._runner.advance(sequences)
 
     def _choose(self, count: int) -> None:

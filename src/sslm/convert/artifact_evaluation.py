@@ -59,7 +59,7 @@ class ArtifactLogits:
         )
         with self._runner.sequence(options) as sequence:
             sequence.push(token_ids.tolist())
-            while sequence.pending_count:
+            while sequence.has_work:
                 for _, chunk in self._runner.advance([sequence]):
                     yield self._natural(sequence, chunk)
 

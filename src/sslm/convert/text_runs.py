@@ -45,5 +45,5 @@ def run_texts(
             sequences.append(stack.enter_context(sequence))
             sequence.push(ids)
         # All together, so that each weight is unpacked once for all of them.
-        while busy := [sequence for sequence in sequences if sequence.pending_count]:
+        while busy := [sequence for sequence in sequences if sequence.has_work]:
             finished(advance(plan, busy, budget_units=1 << 30, row_count_max=1 << 30))

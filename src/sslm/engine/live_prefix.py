@@ -117,7 +117,7 @@ class LivePrefix(SlicedWork):
         """Become done if nothing is pending; return whether anything is."""
         if self.done:
             return False
-        if self.sequence.pending_count:
+        if self.sequence.has_work:
             return True
         self._prefix.freeze()
         self._lease.end()

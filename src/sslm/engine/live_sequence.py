@@ -201,7 +201,7 @@ class LiveSequence(SlicedWork):
             return False
         # One use of both steps, so that nobody comes between them.
         with self.sequence.begin_use() as state:
-            if state.pending_count:
+            if state.has_work:
                 return True
             selected, digest = state.chosen(), self.sequence.digest
             self._is_intact = False

@@ -144,7 +144,7 @@ def _adopt(runner: Runner, sequence: Sequence, token_ids: list[int]) -> None:
     pool = sequence.state.hold.pool
     with Prefix(Sequence(runner.program, pool, runner.model_id, options)) as prefix:
         prefix.prefill(token_ids)
-        while prefix.sequence.pending_count:
+        while prefix.sequence.has_work:
             runner.advance([prefix.sequence])
         prefix.freeze()
         prefix.adopt_into(sequence)

@@ -263,7 +263,7 @@ def run_greedy(
     answer: list[int] = []
     sequence.push(prompt)
     while True:
-        busy = [one for one in neighbours if one.pending_count]
+        busy = [one for one in neighbours if one.has_work]
         for one, chunk in runner.advance([sequence, *busy], budget_units=budget_units):
             if one is sequence:
                 on_chunk(chunk)

@@ -99,7 +99,7 @@ def restore_states(
         return
     options = SequenceOptions(context_tokens=tokens.context_tokens, reserved_tokens=0)
     with restore(states, tokens.program, tokens.pool, tokens.model_id, options) as sequence:
-        while sequence.pending_count:
+        while sequence.has_work:
             runner.run(sequence, None)
         if sequence.position:
             tokens.keep(sequence.snapshot())

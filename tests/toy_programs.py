@@ -25,6 +25,8 @@ _RESIDUAL_BITS = 16
 _GAIN_EXPONENT = 18
 _NORMED_BITS = _GAIN_EXPONENT + 6
 _EMBED_EXPONENT = 12
+_HEAD_EXPONENT = 55
+"""Makes logits a few units apart, so that there is something to sample."""
 _EPSILON = ops.Epsilon(mantissa=1, shift=17)
 
 _RESIDUAL = Buffer(
@@ -74,7 +76,7 @@ def moving_average_model(seed: int = 1) -> ToyModel:
             Segment(
                 kind=SegmentKind.SELECT,
                 index=0,
-                ops=(ops.Argmax(logits=_LOGITS, out=_SELECTED),),
+                ops=(ops.Choose(logits=_LOGITS, out=_SELECTED),),
             ),
         ),
         vocab_size=VOCAB_SIZE,
@@ -137,7 +139,7 @@ def _head(index: int, first_row: int, last_row: int) -> Segment:
     logits = ops.Logits(
         source=_CODES,
         out=_LOGITS,
-        matrix=_matrix("head", 0),
+        matrix=_matrix("head", _HEAD_EXPONENT),
         first_row=first_row,
         last_row=last_row,
     )

@@ -51,6 +51,8 @@
 #define SSLM_DECODER_SAMPLING 1
 #define SSLM_DECODER_DAMPED 2
 
+#define SSLM_DAMPING_ORDER_MAX 16
+
 /* Bits of sslm_native_cpu_features; a bit is set if CPU and operating system both offer it. */
 #define SSLM_CPU_AVX2 1
 #define SSLM_CPU_AVX512 2      /* F, BW, DQ and VL together */
@@ -101,7 +103,7 @@
 #define SSLM_OP_GATED_ACTIVATION 7
 #define SSLM_OP_ADD 8
 #define SSLM_OP_LOGITS 9
-#define SSLM_OP_ARGMAX 10
+#define SSLM_OP_CHOOSE 10
 #define SSLM_OP_MOVING_AVERAGE 11
 #define SSLM_OP_COUNT 12
 
@@ -244,7 +246,7 @@ typedef struct {
     int32_t top_p;                  /* millionths, above 0; 1000000 keeps all */
     int32_t min_p;                  /* millionths; 0 keeps all */
     int32_t damping;                /* 15 fraction bits, below 2^20 */
-    int32_t damping_order;          /* at least 1 */
+    int32_t damping_order;          /* 1 … SSLM_DAMPING_ORDER_MAX */
 } sslm_choice;
 
 typedef struct {

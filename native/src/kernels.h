@@ -127,7 +127,7 @@ static inline uint8_t *state_page(const sslm_job *job, const sslm_span *span, in
 }
 
 /* Do items first … last - 1 of a job. What an item is depends on the op: a panel of linear and logits, a
- * key/value head of a tile of attention, a span of moving_average, a row with logits of argmax, else a row.
+ * key/value head of a tile of attention, a span of moving_average, a row with logits of choose, else a row.
  * Contracts: the op records of sslm.program.ops, checked by the caller. */
 typedef void (*sslm_kernel)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
 

@@ -15,7 +15,7 @@ void TIERED(sslm_attention)(const sslm_job *job, int32_t first, int32_t last, ss
 void TIERED(sslm_gated_activation)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
 void TIERED(sslm_add)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
 void TIERED(sslm_logits)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
-void TIERED(sslm_argmax)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
+void TIERED(sslm_choose)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
 void TIERED(sslm_moving_average)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
 
 #endif

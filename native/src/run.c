@@ -161,7 +161,7 @@ static int32_t count_items(const sslm_job *job, int64_t *work)
         *work = keys * op->heads.head_count * job->program->states[op->state].head_dim;
         for (int32_t row = 0; row < job->row_count; row += tile_row_count(job, row)) tiles++;
         return tiles * job->program->states[op->state].head_count;
-    case SSLM_OP_ARGMAX:
+    case SSLM_OP_CHOOSE:
         *work = (int64_t)job->program->vocab_size * job->picked_count;
         return job->picked_count;
     case SSLM_OP_MOVING_AVERAGE:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "85a9a7c9730af7fd7405a2a58869638970772fb7878f71f4e853e18461397abd"
+HEADER_SHA256: Final = "7abb12e3b2266ce96c67c25602e596856c17a0c21e28b811f15922c16b855922"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -82,6 +82,8 @@ ffi: Final[Any] = _cffi_backend.FFI(
         32,
         b'\xff\xff\xff\x1fSSLM_CPU_SHA',
         8,
+        b'\xff\xff\xff\x1fSSLM_DAMPING_ORDER_MAX',
+        16,
         b'\xff\xff\xff\x1fSSLM_DECODER_DAMPED',
         2,
         b'\xff\xff\xff\x1fSSLM_DECODER_GREEDY',
@@ -114,10 +116,10 @@ ffi: Final[Any] = _cffi_backend.FFI(
         8,
         b'\xff\xff\xff\x1fSSLM_OP_APPEND',
         5,
-        b'\xff\xff\xff\x1fSSLM_OP_ARGMAX',
-        10,
         b'\xff\xff\xff\x1fSSLM_OP_ATTENTION',
         6,
+        b'\xff\xff\xff\x1fSSLM_OP_CHOOSE',
+        10,
         b'\xff\xff\xff\x1fSSLM_OP_COUNT',
         12,
         b'\xff\xff\xff\x1fSSLM_OP_EMBED',

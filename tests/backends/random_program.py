@@ -1,7 +1,7 @@
 """Whole programs of odd shapes with random weights, and the sequences that run them."""
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from tests.backends.single_op import Memory, TensorStore, codes_buffer, int32_bu
 
 SITES = ops.SaturationSite
 EPSILON = ops.Epsilon(mantissa=10995116, shift=40)
+_HEAD_EXPONENT = 46
+"""Makes logits a few units apart, so that there is something to sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,13 +234,13 @@ class RandomProgram:
                 ops.Logits(
                     source=self._codes,
                     out=logits,
-                    matrix=table,
+                    matrix=replace(table, exponent=_HEAD_EXPONENT),
                     first_row=first,
                     last_row=min(first + 16, shape.vocab_size),
                 ),
             )
             segments.append(Segment(kind=SegmentKind.HEAD, index=index, ops=head))
-        select = ops.Argmax(logits=logits, out=selected)
+        select = ops.Choose(logits=logits, out=selected)
         segments.append(Segment(kind=SegmentKind.SELECT, index=0, ops=(select,)))
         return Program(
             residual=self._residual,

@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
+from sslm import limits
 from sslm.backends.native import NativeBackend
 from sslm.backends.native.plan import NativePlan
 from sslm.errors.native import RunCancelledError
 from sslm.native_library import load_library
 from sslm.program.choice import MICRO, Choice, Decoder
+from sslm.program.choice_data import ChoiceStruct
 from sslm.program.sequence_data import (
     ENDED,
     MOVED,
     NONE_ALLOWED,
     NOT_SCORED,
+    SCORE_REFUSED,
     STAYED,
     SequenceData,
     SequenceStruct,
@@ -37,7 +40,12 @@ CHUNK_TOKENS = (64, 1, 64, 2, 33, 64, 64)
 
 
 @pytest.mark.parametrize(
-    ("kind", "struct"), [("sslm_span", SpanStruct), ("sslm_sequence", SequenceStruct)]
+    ("kind", "struct"),
+    [
+        ("sslm_span", SpanStruct),
+        ("sslm_sequence", SequenceStruct),
+        ("sslm_choice", ChoiceStruct),
+    ],
 )
 def test_both_sides_agree_on_the_structs(kind: str, struct: Any) -> None:
     ffi = load_library().ffi
@@ -56,6 +64,10 @@ def test_both_sides_agree_on_the_numbers() -> None:
     lib = load_library().lib
     assert (STAYED, MOVED, ENDED) == (lib.SSLM_STAYED, lib.SSLM_MOVED, lib.SSLM_ENDED)
     assert (NONE_ALLOWED, NOT_SCORED) == (lib.SSLM_NONE_ALLOWED, lib.SSLM_NOT_SCORED)
+    assert SCORE_REFUSED == lib.SSLM_SCORE_REFUSED
+    decoders = lib.SSLM_DECODER_GREEDY, lib.SSLM_DECODER_SAMPLING, lib.SSLM_DECODER_DAMPED
+    assert tuple(Decoder) == decoders
+    assert limits.DAMPING_ORDER_MAX == lib.SSLM_DAMPING_ORDER_MAX
 
 
 @pytest.fixture(scope="module")

@@ -248,7 +248,7 @@ def test_timings_tell_which_ops_ran(model: RandomProgram, threads: int) -> None:
     elapsed_ns = time.monotonic_ns() - started_ns
     first = timings.by_kind()
     assert 0 < first["linear"] < elapsed_ns
-    assert first["argmax"] == first["logits"] == 0
+    assert first["choose"] == first["logits"] == 0
     # A second run is added, and one without timings is not.
     plan.run(0, 2, [span_of(model, 64)])
     second = timings.by_kind()

@@ -138,7 +138,7 @@ def one_layer(case: Case, random: np.random.Generator) -> OneLayer:
         if first < last
     ]
     selected = Buffer(name="selected", kind=BufferKind.TOKENS, width=1)
-    one.select.append(ops.Argmax(logits=logits, out=selected))
+    one.select.append(ops.Choose(logits=logits, out=selected))
     return one
 
 

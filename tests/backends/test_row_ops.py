@@ -298,7 +298,7 @@ def test_argmax_takes_the_lowest_of_the_largest(backend_name: str, vocab_size: i
     one = OneLayer(int32_buffer("residual", 1), vocab_size=vocab_size, position_count=8)
     out = Buffer(name="selected", kind=BufferKind.TOKENS, width=1)
     logits = Buffer(name="logits", kind=BufferKind.LOGITS, width=vocab_size)
-    one.select.append(ops.Argmax(logits=logits, out=out))
+    one.select.append(ops.Choose(logits=logits, out=out))
     random = np.random.default_rng(vocab_size)
     rows = np.array(
         [

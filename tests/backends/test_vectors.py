@@ -275,7 +275,7 @@ def test_argmax(backend_name: str, vector: Vector) -> None:
     one = OneLayer(int32_buffer("residual", 1), vocab_size=vocab_size)
     logits = Buffer(name="logits", kind=BufferKind.LOGITS, width=vocab_size)
     out = Buffer(name="selected", kind=BufferKind.TOKENS, width=1)
-    one.select.append(ops.Argmax(logits=logits, out=out))
+    one.select.append(ops.Choose(logits=logits, out=out))
     memory = Memory(one.program(), positions=1)
     memory.logits[0] = vector["logits"]
     run_layer(open_named(backend_name), one, memory)

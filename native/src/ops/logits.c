@@ -63,6 +63,18 @@ static void skip_panel(const sslm_job *job, int32_t panel)
         leave_out(logits_of(job, job->picked[i], panel), row_count_of(job->op, panel), 0);
 }
 
+/* What the logits of the picked rows stand for. */
+static void write_exponents(const sslm_job *job)
+{
+    for (int32_t i = 0; i < job->picked_count; i++) {
+        const sslm_row *place = &job->rows[job->picked[i]];
+        const sslm_span *span = place->span;
+        if (span->logit_exponents == NULL) continue;
+        int32_t exponent = job->source.code_rows[job->picked[i]].exponent;
+        span->logit_exponents[place->index - span->first_logits_row] = exponent - job->op->matrix.exponent;
+    }
+}
+
 void TIERED(sslm_logits)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread)
 {
     sslm_products products = {
@@ -72,6 +84,7 @@ void TIERED(sslm_logits)(const sslm_job *job, int32_t first, int32_t last, sslm_
         .finish = finish_logits,
         .thread = thread,
     };
+    if (first == 0) write_exponents(job);
     int32_t first_panel = job->op->first_row / SSLM_PANEL_ROWS;
     int32_t panel = first_panel + first, last_panel = first_panel + last;
     while (panel < last_panel) {

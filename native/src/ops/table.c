@@ -13,7 +13,7 @@ const sslm_kernel_table TIERED(sslm_kernels) = {
         [SSLM_OP_GATED_ACTIVATION] = TIERED(sslm_gated_activation),
         [SSLM_OP_ADD] = TIERED(sslm_add),
         [SSLM_OP_LOGITS] = TIERED(sslm_logits),
-        [SSLM_OP_ARGMAX] = TIERED(sslm_argmax),
+        [SSLM_OP_CHOOSE] = TIERED(sslm_choose),
         [SSLM_OP_MOVING_AVERAGE] = TIERED(sslm_moving_average),
     },
 };

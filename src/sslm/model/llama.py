@@ -172,8 +172,8 @@ class _Builder:
     def select(self) -> Segment:
         """Choose the token."""
         selected = Buffer(name="selected", kind=BufferKind.TOKENS, width=1)
-        argmax = ops.Argmax(logits=self._logits, out=selected)
-        return Segment(kind=SegmentKind.SELECT, index=0, ops=(argmax,))
+        choose = ops.Choose(logits=self._logits, out=selected)
+        return Segment(kind=SegmentKind.SELECT, index=0, ops=(choose,))
 
     def matrix(self, name: str, scale_name: str | None = None) -> ops.MatrixRef:
         """Refer to a matrix; a tied head has the embedding's codes with scales of its own."""

@@ -338,8 +338,11 @@ class Logits(Op):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Argmax(Op):
-    """Choose the lowest id among the largest logits (3.11)."""
+class Choose(Op):
+    """Choose the token after each row with logits, as its span says (3.11 and section 5).
+
+    Widest accumulator: the sum of the weights of 2**20 ids, 40 bits each.
+    """
 
     logits: Buffer
     out: Buffer

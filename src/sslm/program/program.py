@@ -7,7 +7,7 @@ from typing import Final
 
 from sslm.errors.program import OpShapeError
 from sslm.program.buffers import Buffer
-from sslm.program.ops import Argmax, Embed, Logits, Op, Rope
+from sslm.program.ops import Choose, Embed, Logits, Op, Rope
 from sslm.program.states import State, StateLayout, lay_out_states
 from sslm.program.tensors import padded
 
@@ -96,7 +96,7 @@ class Program:
                 what, found = "rows of the embedding", op.table.out_features
             case Logits():
                 what, found = "the width of logits", op.out.width
-            case Argmax():
+            case Choose():
                 what, found = "the width of logits", op.logits.width
             case Rope() if op.position_count < self.max_position_embeddings:
                 expected = f"at least {self.max_position_embeddings}"

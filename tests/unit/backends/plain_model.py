@@ -115,7 +115,7 @@ class PlainModel:
                     weights = _panel_row(self._tensors[op.matrix.name], row_index)
                     product = plain_ops.dot(codes, weights) * mantissas[row_index]
                     self._rows["logits"][row_index] = product
-            case ops.Argmax():
+            case ops.Choose():
                 logits = self._rows["logits"]
                 self._selected = min(i for i, value in enumerate(logits) if value == max(logits))
             case ops.MovingAverage():

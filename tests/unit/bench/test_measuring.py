@@ -51,7 +51,7 @@ def test_every_case_is_measured_and_reported_between_repetitions(artifact: Artif
         assert one.ceiling > 0
         assert one.op_ns["linear"] > 0
     # Only generations choose tokens.
-    assert found[1].op_ns["argmax"] > 0
+    assert found[1].op_ns["choose"] > 0
 
 
 def test_a_repetition_computes_what_the_first_one_did(artifact: Artifact) -> None:

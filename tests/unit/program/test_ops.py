@@ -88,7 +88,7 @@ ATTENTION = ops.Attention(
 GATED = ops.GatedActivation(gate=int32(8, 20), up=int32(8, 10), out=codes(8, 30, 48))
 ADD = ops.Add(source=int32(), target=int32(name="y"))
 LOGITS = ops.Logits(source=codes(), out=logits(), matrix=matrix(40, 8), first_row=16, last_row=40)
-ARGMAX = ops.Argmax(logits=logits(), out=Buffer(name="selected", kind=BufferKind.TOKENS, width=1))
+CHOOSE = ops.Choose(logits=logits(), out=Buffer(name="selected", kind=BufferKind.TOKENS, width=1))
 AVERAGE = ops.MovingAverage(
     source=int32(4), out=int32(4), state=state(StateKind.FIXED, head_count=1)
 )
@@ -215,9 +215,9 @@ def test_sums_that_might_not_fit_are_refused(op: ops.Op, changes: dict[str, Any]
         (LOGITS, {"out": logits(41)}),
         (LOGITS, {"out": int32(40)}),
         (LOGITS, {"first_row": 8}),
-        (ARGMAX, {"logits": int32(40)}),
-        (ARGMAX, {"out": Buffer(name="selected", kind=BufferKind.TOKENS, width=2)}),
-        (ARGMAX, {"out": int32(1)}),
+        (CHOOSE, {"logits": int32(40)}),
+        (CHOOSE, {"out": Buffer(name="selected", kind=BufferKind.TOKENS, width=2)}),
+        (CHOOSE, {"out": int32(1)}),
         (AVERAGE, {"source": int32(5)}),
         (AVERAGE, {"out": int32(5)}),
         (AVERAGE, {"out": int32(4, 15)}),
@@ -241,7 +241,7 @@ def test_ops_name_their_tensors() -> None:
     assert NORM.tensor_names() == ["gain"]
     assert ROPE.tensor_names() == ["rope.cos", "rope.sin"]
     assert LOGITS.tensor_names() == ["w", "w.mantissas"]
-    for op in (QUANTIZE, APPEND, ATTENTION, GATED, ADD, ARGMAX, AVERAGE):
+    for op in (QUANTIZE, APPEND, ATTENTION, GATED, ADD, CHOOSE, AVERAGE):
         assert op.tensor_names() == []
 
 

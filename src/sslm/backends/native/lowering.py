@@ -26,7 +26,7 @@ _OP_KINDS: Final[dict[type[ops.Op], int]] = {
     ops.GatedActivation: 7,
     ops.Add: 8,
     ops.Logits: 9,
-    ops.Argmax: 10,
+    ops.Choose: 10,
     ops.MovingAverage: 11,
 }
 
@@ -156,7 +156,7 @@ class Lowering:
             raise OpShapeError(type(op).__name__, "the kind of op", "unknown", "a known one")
         record.kind = _OP_KINDS[type(op)]
         match op:
-            case ops.Embed() | ops.Linear() | ops.Logits() | ops.Argmax():
+            case ops.Embed() | ops.Linear() | ops.Logits() | ops.Choose():
                 self._lower_matrix_op(op, record, program)
             case ops.RmsNorm():
                 self._lower_norm(op, record)
@@ -168,7 +168,7 @@ class Lowering:
                 self._lower_plain_op(op, record)
 
     def _lower_matrix_op(
-        self, op: ops.Embed | ops.Linear | ops.Logits | ops.Argmax, record: Any, program: Program
+        self, op: ops.Embed | ops.Linear | ops.Logits | ops.Choose, record: Any, program: Program
     ) -> None:
         match op:
             case ops.Embed():
@@ -186,7 +186,7 @@ class Lowering:
                 self._lower_matrix(op.matrix, record.matrix)
                 record.first_row, record.last_row = op.first_row, op.last_row
                 self._expect(op, "rows of the matrix", op.matrix.out_features, program.vocab_size)
-            case ops.Argmax():
+            case ops.Choose():
                 self._connect(record, op.logits, op.out)
                 self._expect(op, "the width of the logits", op.logits.width, program.vocab_size)
 

@@ -14,7 +14,7 @@ TIMED_KINDS: Final = (
     "gated_activation",
     "add",
     "logits",
-    "argmax",
+    "choose",
     "moving_average",
     "digests",
 )

@@ -92,6 +92,16 @@ class SpanLowering:
             record.selected = self._view(
                 alive, "the selection", "int32_t *", span.selected, 4 * scored
             )
+        if span.logit_exponents is not None:
+            record.logit_exponents = self._view(
+                alive, "the logits' exponents", "int32_t *", span.logit_exponents, 4 * scored
+            )
+        if span.choice is not None:
+            needs_exponents = span.logits is not None and not span.choice.choice.is_plain
+            if needs_exponents and span.logit_exponents is None:
+                raise OpShapeError("Span", "the logits' exponents", "no room", "some")
+            record.choice = self._ffi.cast("sslm_choice *", span.choice.address)
+            alive.append(span.choice)
         if span.allowed is not None:
             record.allowed = self._view(
                 alive,

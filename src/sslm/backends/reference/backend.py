@@ -9,6 +9,7 @@ import numpy as np
 from sslm.backends.reference import kernels
 from sslm.backends.reference.attention import attention
 from sslm.backends.reference.checks import check_spans, check_tensors
+from sslm.backends.reference.choosing import choose_after
 from sslm.backends.reference.panels import int32_values, panel_row, panel_rows
 from sslm.backends.reference.rows import Rows, Watcher
 from sslm.errors.native import RunCancelledError
@@ -256,7 +257,7 @@ class ReferencePlan:
         rows.put(op.target, total, ops.SaturationSite.RESIDUAL)
 
     def _logits(self, op: ops.Logits, rows: Rows) -> None:
-        codes, _ = rows.multiply(op)
+        codes, exponents = rows.multiply(op)
         weights = panel_rows(self._tensor(op.matrix.name), op.first_row, op.last_row)
         mantissas = self._values(op.matrix.mantissas)[op.first_row : op.last_row]
         for span, start in zip(rows.spans, rows.starts, strict=False):
@@ -269,16 +270,18 @@ class ReferencePlan:
                     is_allowed = np.unpackbits(bits, count=op.out.width, bitorder="little") != 0
                     scored = np.where(is_allowed[op.first_row : op.last_row], scored, NOT_ALLOWED)
                 logits[: len(scored), op.first_row : op.last_row] = scored
+                if span.logit_exponents is not None:
+                    written = np.frombuffer(span.logit_exponents, dtype=np.int32)
+                    written[: len(scored)] = exponents[wanted] - op.matrix.exponent
 
-    def _argmax(self, op: ops.Argmax, rows: Rows) -> None:
+    def _choose(self, op: ops.Choose, rows: Rows) -> None:
         for span in rows.spans:
             count = span.row_count - span.first_logits_row
             if span.logits is not None and span.selected is not None and count > 0:
                 logits = np.frombuffer(span.logits, dtype=np.int64).reshape(-1, op.logits.width)
                 selected = np.frombuffer(span.selected, dtype=np.int32)
-                # argmax returns the first of equals, which is the lowest id.
-                selected[:count] = logits[:count].argmax(axis=1)
-                selected[:count][logits[:count].max(axis=1) == NOT_ALLOWED] = -1
+                for row in range(count):
+                    selected[row] = choose_after(span, row, logits[row])
 
     def _moving_average(self, op: ops.MovingAverage, rows: Rows) -> None:
         source = rows.values(op.source)
@@ -300,6 +303,6 @@ _RULES: dict[type[ops.Op], Callable[[ReferencePlan, Any, Rows], None]] = {
     ops.GatedActivation: ReferencePlan._gated_activation,
     ops.Add: ReferencePlan._add,
     ops.Logits: ReferencePlan._logits,
-    ops.Argmax: ReferencePlan._argmax,
+    ops.Choose: ReferencePlan._choose,
     ops.MovingAverage: ReferencePlan._moving_average,
 }

@@ -74,6 +74,9 @@ def check_spans(program: Program, spans: Sequence[Span]) -> None:
         if span.allowed is not None:
             least = allowed_size_bytes(program.vocab_size)
             _require(where, "bytes of allowed ids", span.allowed.nbytes, least, 1 << 31)
+        if span.choice is not None and not span.choice.choice.is_plain:
+            has_exponents = span.logits is None or span.logit_exponents is not None
+            _require(where, "whether it has room for exponents", int(has_exponents), 1, 1)
         if page_size_bytes:
             needed = (span.first_position + rows - 1) // PAGE_TOKENS + 1
             pages = span.memory.pages.tolist()

@@ -1,0 +1,111 @@
+"""Every backend and tier chooses the same token, whatever the options."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from sslm.errors.native import RunCancelledError
+from sslm.errors.program import OpShapeError
+from sslm.program.choice import MICRO, Choice, Decoder
+from tests.backends.backends import open_named
+from tests.backends.choices import Chooser, chosen, compile_choosing, select
+from tests.backends.random_choices import alone, random_choice, random_chooser, random_logits
+
+VOCAB_SIZES = {1: 8, 2: 8, 37: 40, 64: 20, 65: 20, 300: 40, 1000: 40, 33_000: 12}
+"""How many choices side by side over a vocabulary of a size."""
+
+
+def choosers(vocab_size: int) -> list[Chooser]:
+    random = np.random.default_rng(vocab_size)
+    return [random_chooser(random, vocab_size) for _ in range(VOCAB_SIZES[vocab_size])]
+
+
+@cache
+def expected(vocab_size: int) -> list[list[int]]:
+    return chosen(open_named("reference"), choosers(vocab_size))
+
+
+def choosers_of_one_option() -> list[Chooser]:
+    random = np.random.default_rng(7)
+    logits = random_logits(random, (1, 90), -40)
+    choices = [one for _ in range(6) for one in alone(random_choice(random, 90))]
+    return [
+        Chooser(logits=logits, exponents=[-40], choice=choice, token_ids=[5, 7, 5, 7, 5, 8, 5])
+        for choice in choices
+    ]
+
+
+@cache
+def expected_of_one_option() -> list[list[int]]:
+    return chosen(open_named("reference"), choosers_of_one_option())
+
+
+@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+def test_all_options_together(native_name: str, vocab_size: int) -> None:
+    assert chosen(open_named(native_name), choosers(vocab_size)) == expected(vocab_size)
+
+
+def test_each_option_alone(native_name: str) -> None:
+    assert chosen(open_named(native_name), choosers_of_one_option()) == expected_of_one_option()
+
+
+def test_the_examples_come_to_every_end() -> None:
+    """The random choices would prove little if all of them were refused."""
+    ends = [token_id for size in VOCAB_SIZES for row in expected(size) for token_id in row]
+    assert {-3, -1, 0} <= set(ends)
+    assert sum(token_id > 0 for token_id in ends) > 100
+
+
+def test_threads_and_neighbours_change_nothing(native_name: str) -> None:
+    every = choosers(300)
+    assert chosen(open_named(native_name, threads=3), every[::-1]) == expected(300)[::-1]
+
+
+@pytest.mark.parametrize("exponent", [-40, 0])
+def test_a_score_at_the_end_of_its_range_is_refused(backend_name: str, exponent: int) -> None:
+    top = (1 << 31) - 1 if exponent else 1 << 11
+    unit = 1 << 20 if exponent else 1
+    rows = np.array([[top * unit, 0], [0, -top * unit], [-top * unit] * 2, [top * unit - unit, 0]])
+    choice = Choice(decoder=Decoder.SAMPLING, top_k=1)
+    every = [Chooser(logits=row[None], exponents=[exponent], choice=choice) for row in rows]
+    assert chosen(open_named(backend_name), every) == [[-3], [0], [-3], [0]]
+
+
+def test_bias_does_not_bring_absent_ids_back(backend_name: str) -> None:
+    logits = np.array([[-(1 << 63), 5 << 40, -(1 << 63)]])
+    greedy = Choice(bias=((0, 100 * MICRO), (2, MICRO)), repetition=2 * MICRO, presence=-MICRO)
+    sampling = Choice(decoder=Decoder.SAMPLING, bias=greedy.bias, temperature=100 * MICRO)
+    every = [
+        Chooser(logits=logits, exponents=[-40], choice=choice, token_ids=[0, 2, 1])
+        for choice in (greedy, sampling)
+    ]
+    assert chosen(open_named(backend_name), every) == [[1], [1]]
+
+
+def test_a_cancelled_run_may_be_repeated(backend_name: str) -> None:
+    every, flag = choosers(37), memoryview(bytearray(b"\1\0\0\0"))
+    plan = compile_choosing(open_named(backend_name), 37)
+    for _ in range(2):
+        with pytest.raises(RunCancelledError):
+            select(plan, every, flag)
+        assert all(set(one.outcome()) == {-7} for one in every)
+    for _ in range(2):
+        select(plan, every)
+        assert [one.outcome() for one in every] == expected(37)
+    plan.close()
+
+
+def test_scores_need_the_exponents(backend_name: str) -> None:
+    (one,) = choosers_of_one_option()[:1]
+    plan = compile_choosing(open_named(backend_name), 90)
+    last = len(plan.program.segments)
+    span = one.span()
+    span.logit_exponents = None
+    plan.run(last - 1, last, [span])
+    one.choice = Choice(decoder=Decoder.SAMPLING)
+    span = one.span()
+    span.logit_exponents = None
+    with pytest.raises(OpShapeError, match="exponents"):
+        plan.run(last - 1, last, [span])
+    plan.close()

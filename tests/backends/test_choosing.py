@@ -7,10 +7,13 @@ import pytest
 
 from sslm.errors.native import RunCancelledError
 from sslm.errors.program import OpShapeError
+from sslm.program import ops
+from sslm.program.buffers import EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.choice import MICRO, Choice, Decoder
 from tests.backends.backends import open_named
 from tests.backends.choices import Chooser, chosen, compile_choosing, select
 from tests.backends.random_choices import alone, random_choice, random_chooser, random_logits
+from tests.backends.single_op import CODE_MAX, Memory, OneLayer, int32_buffer
 
 VOCAB_SIZES = {1: 8, 2: 8, 37: 40, 64: 20, 65: 20, 300: 40, 1000: 40, 33_000: 12}
 """How many choices side by side over a vocabulary of a size."""
@@ -97,15 +100,48 @@ def test_a_cancelled_run_may_be_repeated(backend_name: str) -> None:
 
 
 def test_scores_need_the_exponents(backend_name: str) -> None:
-    (one,) = choosers_of_one_option()[:1]
-    plan = compile_choosing(open_named(backend_name), 90)
+    plan = compile_choosing(open_named(backend_name), 2)
     last = len(plan.program.segments)
+    one = Chooser(logits=np.array([[0, 5]]), exponents=[0], choice=Choice())
     span = one.span()
     span.logit_exponents = None
     plan.run(last - 1, last, [span])
+    assert one.outcome() == [1]
     one.choice = Choice(decoder=Decoder.SAMPLING)
     span = one.span()
     span.logit_exponents = None
     with pytest.raises(OpShapeError, match="exponents"):
         plan.run(last - 1, last, [span])
     plan.close()
+
+
+def test_plain_greedy_compares_exact_logits(backend_name: str) -> None:
+    logits = np.array([[1 << 61, (1 << 61) + 1, (1 << 61) + 1]])
+    every = [Chooser(logits=logits, exponents=[0], choice=choice) for choice in (None, Choice())]
+    assert chosen(open_named(backend_name), every) == [[1], [1]]
+
+
+@pytest.mark.parametrize("exponent", [0, 3, 16])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_the_head_says_what_logits_stand_for(
+    backend_name: str, exponent: int, *, is_masked: bool
+) -> None:
+    one = OneLayer(int32_buffer("residual", 1), vocab_size=40)
+    codes = one.load_codes([CODE_MAX], exponent, EXPONENT_MAX_INT32, one.head)
+    out = Buffer(name="logits", kind=BufferKind.LOGITS, width=40)
+    matrix = one.store.matrix("head", np.ones((40, 1)), np.full(40, 7), 5)
+    for first, last in ((0, 16), (16, 40)):
+        one.head.append(
+            ops.Logits(source=codes, out=out, matrix=matrix, first_row=first, last_row=last)
+        )
+    program = one.program()
+    memory, found = Memory(program, positions=1), np.full(2, 99, np.int32)
+    span = memory.span([0])
+    span.logit_exponents = memoryview(found)
+    span.allowed = memoryview(bytearray(8)) if is_masked else None
+    plan = open_named(backend_name).compile(
+        program, one.store.tensors, row_count_max=1, context_tokens=1
+    )
+    plan.run(0, len(program.segments), [span])
+    plan.close()
+    assert found.tolist() == [exponent - 5, 99]

@@ -18,9 +18,9 @@ typedef struct {
 /* The highest order whose context, the last tokens, lies before the token of an index, too. */
 static int32_t order_before(const history *answer, int32_t index)
 {
+    const int32_t *ids = answer->ids, *end = ids + answer->count;
     int32_t order = 1;
-    while (order < answer->order_max && order <= index && answer->ids[index - order] == answer->ids[answer->count - order])
-        order++;
+    while (order < answer->order_max && order <= index && ids[index - order] == end[-order]) order++;
     return order;
 }
 

@@ -1,4 +1,4 @@
-"""Random bits from a key and a counter alone: Philox4x32-10 (docs/arithmetic.md, "Choosing").
+"""Random bits that a seed gives for a position: Philox4x32-10 (docs/arithmetic.md, "Choosing").
 
 Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 """

@@ -320,3 +320,45 @@ SCHEMA_TRANSITIONS_MAX: Final = 1 << 20
 SCHEMA_STEPS_MAX: Final = 1 << 22
 """Looks at targets while one schema is compiled: about a second and a half, so that
 monsters are refused soon."""
+
+SCHEMA_SIZE_BYTES_MAX: Final = 1 << 20
+"""Bytes of a schema document: more than published ones have; each is looked at a few times."""
+
+SCHEMA_VALUE_COUNT_MAX: Final = 1 << 16
+"""Values (objects, lists, texts, numbers...) of a schema document, counted at every level."""
+
+SCHEMA_NESTING_MAX: Final = 64
+"""Levels of nesting of a schema document: reading and compiling call themselves so deep."""
+
+SCHEMA_NUMBER_DIGITS_MAX: Final = 400
+"""Digits of a number in plain notation: a float64 has at most 309 before its point."""
+
+SCHEMA_DOCUMENT_COUNT_MAX: Final = 64
+"""Documents that a schema may refer to, itself included."""
+
+SCHEMA_KEY_COUNT_MAX: Final = 512
+"""Names of keys that the schemas of one place may know: each is a position in their order."""
+
+SCHEMA_PATTERN_COUNT_MAX: Final = 6
+"""Patterns for keys at one place: a key may match any subset of them."""
+
+SCHEMA_PLACE_COUNT_MAX: Final = 1 << 12
+"""Places of an instance that a schema tells apart, those of its recursion unrolled included."""
+
+SCHEMA_PLACE_NESTING_MAX: Final = 48
+"""Levels of nesting of an instance that a schema speaks of."""
+
+SCHEMA_FREE_LEVELS_MAX: Final = 8
+"""Levels below a place where anything may stand: states double with each."""
+
+SCHEMA_RECURSION_MAX: Final = 32
+"""Levels to which a recursive part of a schema may be unrolled."""
+
+SCHEMA_CASE_COUNT_MAX: Final = 64
+"""Cases that ``unevaluatedProperties`` and ``unevaluatedItems`` may have to tell apart."""
+
+SCHEMA_UNIQUE_STATES_MAX: Final = 1 << 11
+"""Ways to have used values in a list without repetition: all subsets of eleven, or pairs of more."""
+
+SCHEMA_UNIQUE_TEXTS_MAX: Final = 256
+"""Values that an item of a list without repetition may have."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sslm.errors.runtime import *
     from sslm.errors.saves import *
     from sslm.errors.schema import *
+    from sslm.errors.schema_documents import *
     from sslm.errors.sessions import *
     from sslm.errors.status import *
     from sslm.errors.text import *
@@ -50,6 +51,7 @@ MODULES: Final = (
     "records",
     "saves",
     "schema",
+    "schema_documents",
     "sessions",
     "text",
 )

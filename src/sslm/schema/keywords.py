@@ -1,4 +1,4 @@
-"""What every keyword is: the values it takes, and what becomes of it."""
+"""What every keyword is: which values it takes, what becomes of it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

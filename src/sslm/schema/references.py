@@ -1,4 +1,4 @@
-"""Schemas by URI, anchor and JSON pointer, across the documents that refer to each other."""
+"""Finding the schemas that references mean, across documents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

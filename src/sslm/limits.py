@@ -362,3 +362,6 @@ SCHEMA_UNIQUE_STATES_MAX: Final = 1 << 11
 
 SCHEMA_UNIQUE_TEXTS_MAX: Final = 256
 """Values that an item of a list without repetition may have."""
+
+SCHEMA_REMAINDERS_MAX: Final = 1 << 14
+"""Remainders of a multipleOf, times the digits of its fraction: states of its automaton."""

@@ -19,6 +19,7 @@ from sslm.schema.language import (
     Either,
     ExactlyOne,
     Language,
+    Machine,
     Named,
     Nothing,
     OneOf,
@@ -104,6 +105,8 @@ class LanguageCompiler:
                 found = self._spelled(tuple(1 << byte for byte in value), label)
             case OneOf(ranges):
                 found = self._spelled((byte_set(ranges),), label) if ranges else NOTHING
+            case Machine():
+                found = self._given(language, label)
             case Sequence():
                 found = self._nodes.sequence(parts, label)
             case Either():
@@ -130,6 +133,23 @@ class LanguageCompiler:
             ends = bytearray(len(sets)) + b"\1"
             dfa = Dfa([*shapes, self._table.empty], [*targets, ()], ends)
             found = self._nodes.leaf(key, dfa, label)
+        return found
+
+    def _given(self, machine: Machine, label: str) -> int:
+        """Return the leaf of an automaton that was written down."""
+        key = ("machine", machine.rows, machine.accepting)
+        found = self._nodes.find(key)
+        if found is None:
+            dfa = Dfa()
+            self._meter.admit(len(machine.rows), 0)
+            for state, ranges in enumerate(machine.rows):
+                pairs = [(byte_set([(low, high)]), target) for low, high, target in ranges]
+                shape, targets = self._table.row(pairs)
+                dfa.shapes.append(shape)
+                dfa.targets.append(targets)
+                dfa.accepting.append(state in machine.accepting)
+            trim = trimmed(explored(dfa, self._meter, self._table), self._table)
+            found = self._nodes.leaf(key, minimized(trim, self._meter, self._table), label)
         return found
 
     def _repeated(self, part: int, least: int, most: int | None, label: str) -> int:

@@ -101,6 +101,20 @@ class ExactlyOne:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Machine:
+    """Every string that a given automaton accepts.
+
+    Attributes:
+        rows: Of each state its ranges: first byte, last byte and the state they lead to; no two
+            share a byte. The start is state 0.
+        accepting: The states in which a string may end.
+    """
+
+    rows: tuple[tuple[tuple[int, int, int], ...], ...]
+    accepting: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Shortest:
     """Every string of a part that does not begin with another string of the part.
 
@@ -145,6 +159,7 @@ Language = (
     | Both
     | Without
     | ExactlyOne
+    | Machine
     | Shortest
     | Whole
     | Named

@@ -55,7 +55,7 @@ def text(value: str) -> Language:
 def character_of(allowed: CodePoints) -> Language:
     """Return all texts of one character of a set."""
     parts: list[Language] = []
-    plain = []
+    plain: list[tuple[int, int]] = []
     for low, high in allowed:
         for code_point in _ESCAPED:
             if low <= code_point <= high:

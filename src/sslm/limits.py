@@ -365,3 +365,6 @@ SCHEMA_UNIQUE_TEXTS_MAX: Final = 256
 
 SCHEMA_REMAINDERS_MAX: Final = 1 << 14
 """Remainders of a multipleOf, times the digits of its fraction: states of its automaton."""
+
+BATCH_SIZE_MAX: Final = 64
+"""Rows that are computed at one time: one run has as many tokens."""

@@ -107,21 +107,12 @@ class Generation:
                     text=self.text,
                 ) from None
         else:
-            self._log_end()
+            receipt = self._receipt
+            log_answer(self.result(), total_ns=receipt.total_ns if receipt else None)
 
     def _report(self, done: int, total: int) -> None:
         if self.on_progress is not None:
             self.on_progress(done, total)
-
-    def _log_end(self) -> None:
-        LOGGER.info(
-            "answered %d prompt tokens with %d tokens (%s)%s; %d tokens were saved before",
-            len(self._prompt_ids),
-            len(self._answer.token_ids),
-            self._answer.finish_reason,
-            f" in {self._receipt.total_ns // NANOSECONDS_PER_MS} ms" if self._receipt else "",
-            self._cached_count,
-        )
 
     def result(self) -> Completion:
         """Return the answer, once the pieces have come to their end."""
@@ -129,17 +120,31 @@ class Generation:
 
     def _usage(self) -> Usage:
         receipt = self._receipt
-
-        def ms(duration_ns: int) -> float:
-            return duration_ns / NANOSECONDS_PER_MS
-
         return Usage(
             prompt_tokens=len(self._prompt_ids),
             completion_tokens=len(self._answer.token_ids),
             cached_tokens=self._cached_count,
             computed_tokens=self._new_count,
-            prefill_ms=ms(receipt.cached_ns + receipt.prefill_ns) if receipt else None,
-            decode_ms=ms(receipt.decode_ns) if receipt else None,
-            cached_ms=ms(receipt.cached_ns) if receipt else None,
-            total_ms=ms(receipt.total_ns) if receipt else None,
+            prefill_ms=milliseconds(receipt.cached_ns + receipt.prefill_ns) if receipt else None,
+            decode_ms=milliseconds(receipt.decode_ns) if receipt else None,
+            cached_ms=milliseconds(receipt.cached_ns) if receipt else None,
+            total_ms=milliseconds(receipt.total_ns) if receipt else None,
         )
+
+
+def milliseconds(duration_ns: int) -> float:
+    """Return a duration as results tell it."""
+    return duration_ns / NANOSECONDS_PER_MS
+
+
+def log_answer(completion: Completion, *, total_ns: int | None) -> None:
+    """Log that a request was answered, without a word of it."""
+    usage = completion.usage
+    LOGGER.info(
+        "answered %d prompt tokens with %d tokens (%s)%s; %d tokens were saved before",
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        completion.finish_reason,
+        "" if total_ns is None else f" in {total_ns // NANOSECONDS_PER_MS} ms",
+        usage.cached_tokens,
+    )

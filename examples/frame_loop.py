@@ -220,7 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measured(options: argparse.Namespace) -> tuple[dict[str, object], list[FrameTimes]]:
     """Run the loop; return what came of it, and the times of its frames."""
-    with sslm.load(options.model, threads=options.threads) as model:
+    # In memory of its own: a file's pages may be small, and are the system's to take away.
+    with sslm.load(options.model, threads=options.threads, mmap=False) as model:
         # While the game loads: brings the weights and the tokenizer into memory, and all that is
         # there to stay out of the sight of Python's collector, which takes milliseconds for it.
         model.generate(SCENE, max_tokens=2)

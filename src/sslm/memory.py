@@ -14,6 +14,8 @@ HUGE_PAGE_SIZE_BYTES: Final = 2 << 20
 """What a huge page holds where ordinary ones hold 4 KiB."""
 
 _ORDINARY_PAGE_SIZE_BYTES: Final = 4096
+_WORTH_A_HUGE_PAGE_BYTES: Final = 1 << 18
+"""From here on a block of memory fills a huge page well enough to be given one."""
 _SMAPS: Final = Path("/proc/self/smaps")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _CHOSEN: Final = re.compile(r"\[(\w+)\]")
@@ -36,12 +38,23 @@ def anonymous_memory(size_bytes: int) -> memoryview:
     if not hasattr(mmap, "MAP_PRIVATE"):
         return memoryview(mmap.mmap(-1, size_bytes))
     # Linux puts a block where huge pages can begin if its size is a multiple of theirs.
-    padding_bytes = -size_bytes % HUGE_PAGE_SIZE_BYTES if may_be_huge(size_bytes) else 0
+    is_huge = size_bytes >= _WORTH_A_HUGE_PAGE_BYTES and may_be_huge(HUGE_PAGE_SIZE_BYTES)
+    padding_bytes = -size_bytes % HUGE_PAGE_SIZE_BYTES if is_huge else 0
     # Memory that could be shared with a child, which is Python's default, gets no huge pages.
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     memory = mmap.mmap(-1, size_bytes + padding_bytes, flags=flags)
     prefer_huge_pages(memory)
     return memoryview(memory)[:size_bytes]
+
+
+def touch(memory: memoryview) -> None:
+    """Have the system find room for memory that nobody uses yet, which takes time; zeroes bytes.
+
+    Args:
+        memory: Writable bytes that are zero, or whose contents do not matter.
+    """
+    places = memory[::_ORDINARY_PAGE_SIZE_BYTES]
+    places[:] = bytes(len(places))
 
 
 def prefer_huge_pages(memory: mmap.mmap) -> None:

@@ -7,6 +7,7 @@ from sslm.arguments import checked_int
 from sslm.closing import Closing
 from sslm.engine.runner import Runner
 from sslm.errors.runtime import NotCopyableError
+from sslm.memory import touch
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
 
@@ -38,6 +39,9 @@ class SharedPool(Closing):
         # What the caller brings is the caller's to count.
         self._lease = runner.admit("a KV pool", self.size_bytes if memory is None else 0)
         self.pages = KvPool(layout, page_count, memory)
+        if memory is None:
+            # Asked for in advance, so that no slice has to wait until the system finds room for it.
+            touch(self.pages.memory)
 
     @property
     def tokens(self) -> int:

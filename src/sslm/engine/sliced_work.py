@@ -18,6 +18,7 @@ from sslm.errors.runtime import (
     SequenceInterruptedError,
     SequenceInUseError,
 )
+from sslm.memory import touch
 from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.scheduler import Scheduler
 from sslm.runtime.sequence import Sequence
@@ -59,6 +60,9 @@ class SlicedWork(Closing):
             self._own_pages = None if pool else pages
             self.sequence = Sequence(runner.program, pages, runner.model_id, options)
             """What is run: for schedulers, and not to be told anything by others."""
+            # Now, so that no slice has to wait until the system finds room for it.
+            touch(self.sequence.memory.residual)
+            touch(self.sequence.state.data.logits)
         except BaseException:
             # The error's traceback would hold it.
             self._lease.end()

@@ -332,12 +332,16 @@ def _drop_work(data: SequenceData) -> None:
 
 def _sequence_data(program: Program, pool: KvPool, options: SequenceOptions) -> SequenceData:
     sizes = buffer_sizes_bytes(program, options)
+    # What runs alone need lies in one block, which may be a huge page: a slice that comes after a
+    # while finds it where few addresses have to be looked up. The rest outlives a sequence.
+    rows, scores = sizes.pop("residual"), sizes.pop("logits")
+    block = zeroed_memory(rows + scores, "a sequence")
     buffers = {name: zeroed_memory(size, "a sequence") for name, size in sizes.items()}
     memory = SequenceMemory(
         pool=pool.memory,
         pages=buffers["pages"].cast("i"),
         fixed=buffers["fixed"],
-        residual=buffers["residual"],
+        residual=block[:rows],
         saturations=buffers["saturations"],
         digests=buffers["digests"],
     )
@@ -345,7 +349,7 @@ def _sequence_data(program: Program, pool: KvPool, options: SequenceOptions) -> 
         program=program,
         memory=memory,
         token_ids=buffers["token_ids"].cast("i"),
-        logits=buffers["logits"],
+        logits=block[rows:],
         selected=buffers["selected"],
         logit_exponents=buffers["logit_exponents"],
         choice_scratch=buffers["choice_scratch"],

@@ -9,8 +9,8 @@ from sslm.program.stepping import Compute
 def at_once(run: Callable[[int, int, Sequence[Span]], None]) -> Compute:
     """Compute and hand over in one call."""
 
-    def compute(first: int, last: int, spans: Sequence[Span]) -> Callable[[], None]:
+    def compute(first: int, last: int, spans: Sequence[Span]) -> tuple[int, Callable[[], None]]:
         run(first, last, spans)
-        return lambda: None
+        return last, lambda: None
 
     return compute

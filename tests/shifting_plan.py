@@ -6,6 +6,7 @@ from sslm.backends.reference.backend import ReferencePlan
 from sslm.program.choice import Decoder
 from sslm.program.plan import Span
 from sslm.program.sequence_data import SCORE_REFUSED, SequenceData
+from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
 
 REFUSED_SEED = 404
@@ -25,15 +26,18 @@ class ShiftingPlan:
         *,
         budget_units: int,
         row_count_max: int,
+        time: SliceTime | None = None,
         cancel: memoryview | None = None,
     ) -> None:
-        def run(first: int, last: int, spans: Sequence[Span]) -> Callable[[], None]:
+        del time
+
+        def run(first: int, last: int, spans: Sequence[Span]) -> tuple[int, Callable[[], None]]:
             self.runs.append((first, last))
             self._plan.run(first, last, spans, cancel=cancel)
             if last == len(self.program.segments):
                 for span in spans:
                     _shift(span, self.program.vocab_size)
-            return lambda: None
+            return last, lambda: None
 
         advance_by_runs(
             self.program, run, sequences, budget_units=budget_units, row_count_max=row_count_max

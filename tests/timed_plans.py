@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.program.plan import Plan, Span
 from sslm.program.program import Program, SegmentKind
 from sslm.program.sequence_data import SequenceData
+from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.kv_pool import KvPool
@@ -15,7 +15,6 @@ from sslm.runtime.sequence import Sequence as TokenSequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import Outcome, advance
 from sslm.runtime.unit_costs import UnitCosts
-from tests.eager_runs import at_once
 from tests.tiny_models import MODEL_ID
 from tests.toy_programs import ToyModel
 
@@ -67,15 +66,22 @@ class TimedPlan:
         self, first: int, last: int, spans: Sequence[Span], *, cancel: memoryview | None = None
     ) -> None:
         """Run, and let the time pass that it takes."""
+        for index in range(first, last):
+            self._let_pass(index, spans)
+        self._compute(first, last, spans, cancel)
+
+    def _let_pass(self, index: int, spans: Sequence[Span]) -> None:
+        scored = sum(span.row_count - span.first_logits_row for span in spans)
+        rows = sum(span.row_count for span in spans)
+        kind = self.program.segments[index].kind
+        self.clock.ns += self.cost(kind, scored if kind is SegmentKind.HEAD else rows)
+
+    def _compute(
+        self, first: int, last: int, spans: Sequence[Span], cancel: memoryview | None
+    ) -> None:
         self.runs.append((first, last, [span.row_count for span in spans]))
         if self._plan is not None:
             self._plan.run(first, last, spans, cancel=cancel)
-        for segment in self.program.segments[first:last]:
-            scored = sum(span.row_count - span.first_logits_row for span in spans)
-            rows = sum(span.row_count for span in spans)
-            self.clock.ns += self.cost(
-                segment.kind, scored if segment.kind is SegmentKind.HEAD else rows
-            )
 
     def advance(
         self,
@@ -83,12 +89,24 @@ class TimedPlan:
         *,
         budget_units: int,
         row_count_max: int,
+        time: SliceTime | None = None,
         cancel: memoryview | None = None,
     ) -> None:
-        """Run a slice of every sequence's next chunk."""
+        """Run a slice of every sequence's next chunk, while there is time by the clock."""
+
+        def compute(first: int, last: int, spans: Sequence[Span]) -> tuple[int, Callable[[], None]]:
+            reached = first
+            indices = time.segments(self.program, first, last) if time else range(first, last)
+            for index in indices:
+                self._let_pass(index, spans)
+                reached = index + 1
+            if reached > first:
+                self._compute(first, reached, spans, cancel)
+            return reached, lambda: None
+
         advance_by_runs(
             self.program,
-            at_once(partial(self.run, cancel=cancel)),
+            compute,
             sequences,
             budget_units=budget_units,
             row_count_max=row_count_max,
@@ -108,9 +126,7 @@ class PlanRunner:
     """How many sequences and units each call had."""
 
     def __post_init__(self) -> None:
-        self.costs = UnitCosts(self.plan.clock)
-        # A clock that only runs with the plan makes nobody late.
-        self.costs.margin_ns = 0
+        self.costs = UnitCosts(self.plan.clock, self.plan.clock)
 
     @property
     def program(self) -> Program:
@@ -123,7 +139,7 @@ class PlanRunner:
         *,
         budget_units: int,
         chunk_rows: int | None,
-        costs: UnitCosts | None,
+        time: SliceTime | None,
         cancellation: Cancellation | None,
     ) -> list[Outcome]:
         """Run a slice of every sequence."""
@@ -134,7 +150,7 @@ class PlanRunner:
             budget_units=budget_units,
             row_count_max=self.row_count_max,
             chunk_rows=chunk_rows,
-            costs=costs,
+            time=time,
             cancellation=cancellation,
         )
 

@@ -286,6 +286,11 @@ typedef struct {
     int32_t fault_index;            /* of which task, or on SSLM_STOPPED_HOOK what the hook returned, */
     int32_t fault_task_count;       /* of how many, */
     int32_t fault_segment;          /* in which segment; on SSLM_STOPPED_HOOK this alone */
+    int64_t max_ns;                 /* A run with a limit ends, behind its first unit, before one that might take it
+                                       beyond so many nanoseconds; last_segment says then where. 0 reads no clock. */
+    int64_t unit_ns;                /* what a unit may take: of a run with a limit as much as any did so far */
+    int64_t layer_ns;               /* raised to what the longest layer of a run with a limit took, */
+    int64_t block_ns;               /* and the longest block of the head */
 } sslm_run;
 
 /* What a sequence is between runs, its pages left aside. The caller admits tokens and reads what came of them; only
@@ -317,7 +322,8 @@ typedef struct {
     int32_t sequence_count;
     int32_t budget_units;           /* at least 1: layers, or blocks of the head, of every chunk */
     int32_t row_count_max;          /* rows of one run, at least those of any chunk and at most the program's */
-    sslm_run run;                   /* cancel and op_ns are the caller's; the rest tells of a run that failed */
+    sslm_run run;                   /* cancel, op_ns, max_ns (of all runs) and unit_ns are the caller's; the rest
+                                       tells of the longest units, and of a run that failed */
 } sslm_advance;
 
 typedef struct sslm_plan sslm_plan;
@@ -347,8 +353,8 @@ int32_t sslm_native_task_rows(int32_t row_count, int64_t size_bytes, int32_t max
 int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run);
 
 /* Run a slice of every sequence's next chunk; those that stand at the same segment share the reading of weights, and
- * no result depends on which ones do. Ends with the first run that fails, whose status it returns: the sequences of
- * that run and of those after it stand where they stood. Allocates nothing. */
+ * no result depends on which ones do. Ends with the first run that fails, whose status it returns, or once its time is
+ * over: the sequences of that run and of those after it stand where they stood. Allocates nothing. */
 int32_t sslm_native_advance(sslm_plan *plan, sslm_advance *advance);
 
 /* Join the threads. SSLM_BUSY if a run is going on, and then nothing has happened. */

@@ -1,6 +1,7 @@
 /* Advancing sequences: chunks are begun, run through some segments together, and ended. */
 #include <string.h>
 
+#include "clock.h"
 #include "plan.h"
 
 static int32_t first_head(const sslm_program *program)
@@ -133,11 +134,15 @@ static void move_run(const sslm_plan *plan, const sslm_advance *advance, int32_t
 
 static int32_t run_slices(sslm_plan *plan, sslm_advance *advance)
 {
-    advance->run.spans = advance->spans;
+    sslm_run *run = &advance->run;
+    int64_t deadline_ns = sslm_deadline_ns(run);
+    run->spans = advance->spans;
     for (int32_t done = 0, count; done < advance->sequence_count; done += count) {
+        // The first run has a unit in any case; of the others, those that are not begun leave their sequences alone.
+        if (done > 0 && deadline_ns != 0 && sslm_now_ns() + run->unit_ns > deadline_ns) return SSLM_OK;
         count = fill_run(plan->program, advance);
-        advance->run.span_count = count;
-        int32_t status = sslm_native_plan_run(plan, &advance->run);
+        run->span_count = count;
+        int32_t status = sslm_run_until(plan, run, deadline_ns);
         if (status != SSLM_OK) return status;
         move_run(plan, advance, count);
     }

@@ -30,6 +30,12 @@ struct sslm_plan {
     atomic_flag is_running;
 };
 
+/* When a run has to end that begins now; 0 if it has no limit. */
+int64_t sslm_deadline_ns(const sslm_run *run);
+
+/* Run as sslm_native_plan_run does, until a moment by sslm_now_ns; 0 sets no limit. */
+int32_t sslm_run_until(sslm_plan *plan, sslm_run *run, int64_t deadline_ns);
+
 /* Digests of a segment: docs/arithmetic.md, section 4. Items are rows. */
 typedef struct {
     const sslm_plan *plan;

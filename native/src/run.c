@@ -246,21 +246,49 @@ static int32_t run_segment(sslm_plan *plan, const sslm_run *run, int32_t index, 
     return is_layer ? run_digests(plan, run, index) : SSLM_OK;
 }
 
-static int32_t run_segments(sslm_plan *plan, sslm_run *run)
+/* Note what a unit took that began at *started and ended with a segment, and tell whether another one may begin. */
+static int has_time(const sslm_plan *plan, sslm_run *run, int32_t segment, int64_t deadline_ns, int64_t *started)
 {
+    int64_t now = sslm_now_ns(), elapsed = now - *started;
+    int64_t *longest = segment <= plan->program->last_layer ? &run->layer_ns : &run->block_ns;
+    if (elapsed > *longest) *longest = elapsed;
+    if (elapsed > run->unit_ns) run->unit_ns = elapsed;
+    *started = now;
+    return now + run->unit_ns <= deadline_ns;
+}
+
+/* Whether a unit ends behind a segment: the embedding and the selection belong to their neighbours. */
+static int is_unit_end(const sslm_program *program, int32_t segment)
+{
+    int is_last = segment + 1 == program->segment_count;
+    return program->segments[segment].kind != SSLM_SEGMENT_EMBED
+           && (is_last || program->segments[segment + 1].kind != SSLM_SEGMENT_SELECT);
+}
+
+static int32_t run_segments(sslm_plan *plan, sslm_run *run, int64_t deadline_ns)
+{
+    int64_t started = deadline_ns == 0 ? 0 : sslm_now_ns();
     for (int32_t i = run->first_segment, next; i < run->last_segment; i = next) {
         if (sslm_dispatch_is_cancelled(&plan->dispatch)) return SSLM_CANCELLED;
-        next = i + sslm_head_run(plan->program, i, run->last_segment);
+        next = i + (deadline_ns == 0 ? sslm_head_run(plan->program, i, run->last_segment) : 1);
         int32_t status = run_segment(plan, run, i, next - 1);
-        if (status == SSLM_OK) continue;
-        sslm_dispatch_explain(&plan->dispatch, run);
-        run->fault_segment = i;
-        return status;
+        if (status != SSLM_OK) {
+            sslm_dispatch_explain(&plan->dispatch, run);
+            run->fault_segment = i;
+            return status;
+        }
+        if (deadline_ns == 0 || !is_unit_end(plan->program, i)) continue;
+        if (!has_time(plan, run, i, deadline_ns, &started)) run->last_segment = next;
     }
     return sslm_dispatch_is_cancelled(&plan->dispatch) ? SSLM_CANCELLED : SSLM_OK;
 }
 
-int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
+int64_t sslm_deadline_ns(const sslm_run *run)
+{
+    return run->max_ns == 0 ? 0 : sslm_now_ns() + run->max_ns;
+}
+
+int32_t sslm_run_until(sslm_plan *plan, sslm_run *run, int64_t deadline_ns)
 {
     if (atomic_flag_test_and_set(&plan->is_running)) return SSLM_BUSY;
     int32_t status = check_run(plan->program, run);
@@ -268,10 +296,15 @@ int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
         sslm_dispatch_watch(&plan->dispatch, run->cancel);
         gather(plan, run);
         plan->sharing = sharing_of(plan, run);
-        status = run_segments(plan, run);
+        status = run_segments(plan, run, deadline_ns);
         if (status == SSLM_OK) commit(plan, run);
         sslm_dispatch_watch(&plan->dispatch, NULL);
     }
     atomic_flag_clear(&plan->is_running);
     return status;
+}
+
+int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run)
+{
+    return sslm_run_until(plan, run, sslm_deadline_ns(run));
 }

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "7abb12e3b2266ce96c67c25602e596856c17a0c21e28b811f15922c16b855922"
+HEADER_SHA256: Final = "61804d62e20fd3d236ee4483e253483a7521e20c2c4667c97730ecd3671652d4"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -354,6 +354,10 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11fault_index',
             b'\x00\x00\x01\x11fault_task_count',
             b'\x00\x00\x01\x11fault_segment',
+            b'\x00\x00\x05\x11max_ns',
+            b'\x00\x00\x05\x11unit_ns',
+            b'\x00\x00\x05\x11layer_ns',
+            b'\x00\x00\x05\x11block_ns',
         ),
         (
             b'\x00\x00\x00O\x00\x00\x00\x02$sslm_segment',

@@ -14,9 +14,9 @@ from sslm.errors.runtime import (
     SequenceInUseError,
     SequenceReleasedError,
 )
+from sslm.program.slice_time import SliceTime
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.stepper import Outcome, advance
-from sslm.runtime.unit_costs import UnitCosts
 from tests.simulation.expected import RefusedError
 from tests.simulation.models import model_named
 from tests.simulation.observing import all_of_sequence
@@ -89,8 +89,8 @@ class Batch:
         members: The sequences.
         events: What happens while they run.
         is_watched: Whether runs are formed in Python, and compared, though nothing happens.
-        costs: What learns how long it takes, or None.
-        on_run: Called with first and last segment before each run, or None.
+        time: What bounds the slice, or None.
+        let_pass: Called with each segment of it then, for its time to pass.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class Batch:
         events: list[Event],
         *,
         is_watched: bool = False,
-        costs: UnitCosts | None = None,
-        on_run: Callable[[int, int], None] | None = None,
+        time: SliceTime | None = None,
+        let_pass: Callable[[int], None] | None = None,
     ) -> None:
         self._simulation = simulation
         self._members = members
@@ -109,9 +109,8 @@ class Batch:
         self._memories = {id(one): id(one.real.memory) for one in self._members}
         self._events = events
         self.cancellation = Cancellation()
-        self._costs = costs
-        self._on_run = on_run
-        self._is_watched = is_watched or bool(events) or on_run is not None
+        self._time = time
+        self._is_watched = is_watched or bool(events) or let_pass is not None
         busy = PlanBusyError() if self._is_busy() else None
         self._is_foreign = any(event.what == "foreign" for event in events)
         program = model_named("recurrent" if simulation.world.model == "llama" else "llama").program
@@ -120,6 +119,7 @@ class Batch:
             self._before_run,
             refusal=busy,
             program=program if self._is_foreign else simulation.program,
+            let_pass=let_pass,
         )
         self._closed_at: dict[int, int] = {}
         """Before which run a sequence was closed, by the identity of its model."""
@@ -149,7 +149,7 @@ class Batch:
                 budget_units=units,
                 row_count_max=rows,
                 chunk_rows=chunk_rows,
-                costs=self._costs,
+                time=self._time,
                 cancellation=self.cancellation,
             )
         )
@@ -211,8 +211,6 @@ class Batch:
         return any(event.what == "busy" for event in self._events)
 
     def _before_run(self, index: int) -> None:
-        if self._on_run is not None:
-            self._on_run(self._plan.runs[index].first, self._plan.runs[index].last)
         for event in self._events:
             if event.run != index:
                 continue
@@ -244,16 +242,21 @@ class Batch:
         for run in self._plan.runs:
             together = [models.pop(memory) for memory in run.memories]
             for model in together:
-                wanted = model.stage()[0], model.slice_end(units)
-                if (run.first, run.last) != wanted:
-                    raise WrongError(f"ran segments {run.first}, {run.last}, expected {wanted}")
+                first, last = model.stage()[0], model.slice_end(units)
+                least = last if self._time is None else model.slice_end(1)
+                if run.first != first or not least <= run.last <= last:
+                    raise WrongError(
+                        f"ran segments {run.first}, {run.last}, expected {first, last}"
+                    )
             row_count = sum(model.next_row_count() for model in together)
             if row_count > rows:
                 raise WrongError(f"{row_count} rows ran together")
-            if stages.get((run.first, run.last), rows) + row_count <= rows:
+            if stages.get((run.first, run.last), rows) + row_count <= rows and not self._time:
                 raise WrongError("two runs where one would have done")
             stages[run.first, run.last] = row_count
         is_cut_short = self._is_busy() or any(run.error for run in self._plan.runs)
+        # Behind the first run, time may be over.
+        is_cut_short |= self._time is not None and bool(self._plan.runs)
         if models and not is_cut_short:
             raise WrongError("some sequences did not run")
 
@@ -278,11 +281,15 @@ class Batch:
             if refused is not None:
                 self._simulation.require_error(outcome.error, refused.error_class, refused.facts)
             elif self._has_stopped(one, ran_in):
-                self._simulation.require_error(outcome.error, self._stopped_by(), {})
+                if self._time is None:
+                    self._simulation.require_error(outcome.error, self._stopped_by(), {})
+                elif outcome.error is not None or outcome.units:
+                    raise WrongError("a sequence that stays for lack of time failed, or ran")
                 one.model.put_back()
             else:
                 index = ran_in.get(self._memories[id(one)], 0)
-                self._compare_one(one, outcome, index, one.model.slice_end(units))
+                last = one.model.slice_end(units) if self._time is None else runs[index].last
+                self._compare_one(one, outcome, index, last)
         for one in self._members:
             if id(one.model) in self._closed_at:
                 one.model.close()

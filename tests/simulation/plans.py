@@ -11,6 +11,7 @@ from sslm.native_library import available_tiers
 from sslm.program.plan import Plan, Span
 from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData
+from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.cancellation import Cancellation
 from tests.simulation.models import LONGEST, model_named
@@ -56,6 +57,7 @@ class WatchedPlan:
         before: Called with the index of each run.
         refusal: What to raise instead of running, or None.
         program: Which one to claim to be compiled from.
+        let_pass: Called with each segment of a slice whose time is bounded, for its time to pass.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class WatchedPlan:
         *,
         refusal: Exception | None,
         program: Program,
+        let_pass: Callable[[int], None] | None = None,
     ) -> None:
         self.plan = plan
+        self.let_pass = let_pass or _let_nothing_pass
         self.program = program
         self.before = before
         self.refusal = refusal
@@ -78,13 +82,18 @@ class WatchedPlan:
         *,
         budget_units: int,
         row_count_max: int,
+        time: SliceTime | None = None,
         cancel: memoryview | None = None,
     ) -> None:
         """Run a slice as :meth:`sslm.program.plan.Plan.advance` does."""
         if self.refusal is not None:
             raise self.refusal
 
-        def run(first: int, last: int, spans: Spans[Span]) -> Callable[[], None]:
+        def run(first: int, last: int, spans: Spans[Span]) -> tuple[int, Callable[[], None]]:
+            if time is not None:
+                last = self._end_in_time(first, last, time)
+                if last == first:
+                    return first, _hand_nothing_over
             self.runs.append(Run([id(span.memory) for span in spans], first, last))
             try:
                 self.before(len(self.runs) - 1)
@@ -92,11 +101,22 @@ class WatchedPlan:
             except Exception as error:
                 self.runs[-1].error = error.with_traceback(None)
                 raise
-            return _hand_nothing_over
+            return last, _hand_nothing_over
 
         advance_by_runs(
             self.program, run, sequences, budget_units=budget_units, row_count_max=row_count_max
         )
+
+    def _end_in_time(self, first: int, last: int, time: SliceTime) -> int:
+        reached = first
+        for index in time.segments(self.program, first, last):
+            self.let_pass(index)
+            reached = index + 1
+        return reached
+
+
+def _let_nothing_pass(segment: int) -> None:
+    del segment
 
 
 def _hand_nothing_over() -> None:

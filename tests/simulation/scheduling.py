@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import ObjectClosedError
-from sslm.program.program import Program
-from sslm.program.stepping import head_blocks_between, layers_between
+from sslm.program.program import Program, SegmentKind
+from sslm.program.slice_time import SliceTime
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.scheduler import Scheduler
 from sslm.runtime.sequence import Sequence
@@ -45,7 +45,9 @@ def schedule_both(
     for one in members:
         _add(simulation, scheduler, one, tokens)
     max_ms = None if max_us is None else max_us / 1000
-    outcomes = scheduler.run(SliceBudget(UnitCosts(runner.now_ns), units=units, max_ms=max_ms))
+    outcomes = scheduler.run(
+        SliceBudget(UnitCosts(runner.now_ns, runner.now_ns), units=units, max_ms=max_ms)
+    )
     for outcome in outcomes:
         if outcome.error is None or outcome.chunk is not None:
             raise WrongError("the scheduler returned what did not fail")
@@ -114,17 +116,16 @@ class _Runner:
         *,
         budget_units: int,
         chunk_rows: int | None,
-        costs: UnitCosts | None,
+        time: SliceTime | None,
         cancellation: Cancellation | None,
     ) -> list[Outcome]:
         del cancellation
-        self.unit_count += budget_units
         members = [self._members[sequence] for sequence in sequences]
-        time = {"costs": costs, "on_run": self._let_time_pass}
-        with Batch(self._simulation, members, [], **time) as batch:
-            return batch.advance(budget_units, self.row_count_max, chunk_rows)
+        with Batch(self._simulation, members, [], time=time, let_pass=self._let_time_pass) as batch:
+            outcomes = batch.advance(budget_units, self.row_count_max, chunk_rows)
+        self.unit_count += max(outcome.units for outcome in outcomes)
+        return outcomes
 
-    def _let_time_pass(self, first: int, last: int) -> None:
-        units = layers_between(self.program, first, last)
-        units += head_blocks_between(self.program, first, last)
-        self.ns += units * UNIT_NS
+    def _let_time_pass(self, segment: int) -> None:
+        kind = self.program.segments[segment].kind
+        self.ns += UNIT_NS * (kind in {SegmentKind.LAYER, SegmentKind.HEAD})

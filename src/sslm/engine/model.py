@@ -114,8 +114,6 @@ class Model(SessionRequests, BatchRequests, SlicedRequests, Closing):
                 context_tokens=self._context_tokens,
                 memory_bytes=memory_bytes,
                 workspace=workspace,
-                # Of the calling thread, where nobody else computes.
-                work_clock=time.thread_time_ns if threads == 1 and parallel_for is None else None,
             )
         except BaseException:
             self._artifact.close()

@@ -13,6 +13,7 @@ from sslm.model.tensor_shapes import check_tensors
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import CHUNK_ROWS_MAX, Backend, Plan
 from sslm.program.program import Program
+from sslm.program.slice_time import SliceTime
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
@@ -66,7 +67,6 @@ class Runner:
         row_count_max: Rows of one run: 64, or more to advance several sequences together.
         memory_bytes: Most bytes of weights, scratch and sequences, or None for no bound.
         workspace: Memory of the caller's for the scratch, which is then not counted, or None.
-        work_clock: What slices measure their work by; see :class:`UnitCosts`.
 
     Raises:
         OptionRangeError, MemoryTooSmallError, MisalignedMemoryError, MemoryInUseError: If
@@ -83,14 +83,13 @@ class Runner:
         row_count_max: int = CHUNK_ROWS_MAX,
         memory_bytes: int | None = None,
         workspace: object = None,
-        work_clock: Callable[[], int] | None = None,
     ) -> None:
         self.program = build_program(artifact)
         self.model_id = artifact.model_id
         self.context_tokens = context_tokens
         self.backend_name, self.tier = backend.name, backend.tier
         self.row_count_max = row_count_max
-        self.costs = UnitCosts(work_clock=work_clock)
+        self.costs = UnitCosts()
         """What units took so far, of slices whose time was bounded."""
         self._owner = OwningProcess("model")
         self._turns = Turns()
@@ -183,7 +182,7 @@ class Runner:
         *,
         budget_units: int = ALL_UNITS,
         chunk_rows: int | None = None,
-        costs: UnitCosts | None = None,
+        time: SliceTime | None = None,
         cancellation: Cancellation | None = None,
     ) -> list[Outcome]:
         """Run a slice of every sequence; see :func:`sslm.runtime.stepper.advance`.
@@ -204,7 +203,7 @@ class Runner:
                 budget_units=budget_units,
                 row_count_max=self.row_count_max,
                 chunk_rows=chunk_rows,
-                costs=costs,
+                time=time,
                 cancellation=cancellation,
             )
 

@@ -10,6 +10,7 @@ from sslm.program.tensors import Tensors
 
 if TYPE_CHECKING:
     from sslm.program.sequence_data import SequenceData
+    from sslm.program.slice_time import SliceTime
 
 CHUNK_ROWS_MAX = 64
 """Rows of one span in one run: a budget unit is a layer of at most this many rows."""
@@ -143,6 +144,7 @@ class Plan(Protocol):
         *,
         budget_units: int,
         row_count_max: int,
+        time: "SliceTime | None" = None,
         cancel: memoryview | None = None,
     ) -> None:
         """Run a slice of every sequence's next chunk.
@@ -156,6 +158,8 @@ class Plan(Protocol):
             budget_units: At least 1: layers, or blocks of the head, of every chunk.
             row_count_max: Rows of one run, at least those of any chunk and at most what the plan
                 was compiled for.
+            time: Ends the slice behind one of its units, and learns what they took; None reads no
+                clock.
             cancel: As for :meth:`run`.
 
         Raises:

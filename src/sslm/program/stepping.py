@@ -12,8 +12,9 @@ from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program, SegmentKind
 from sslm.program.sequence_data import ENDED, MOVED, STAYED, SequenceData, SequenceStruct
 
-Compute = Callable[[int, int, Sequence[Span]], Callable[[], None]]
-"""Computes segments first … last - 1 over spans; returns what hands the results over to them."""
+Compute = Callable[[int, int, Sequence[Span]], tuple[int, Callable[[], None]]]
+"""Computes segments first … last - 1 over spans, or fewer or none of them where time is bounded;
+returns one past the last that it computed, and what hands the results over to the spans."""
 
 
 def advance_by_runs(
@@ -33,13 +34,15 @@ def advance_by_runs(
                 begin_chunk(program, data)
         for (first, last), group in groupby(sorted(sequences, key=stage), key=stage):
             for batch in _batches(list(group), row_count_max):
-                hand_over = compute(first, last, [data.span() for data in batch])
+                reached, hand_over = compute(first, last, [data.span() for data in batch])
+                if reached == first:
+                    continue
                 # Here, unlike in C, an interrupt may come between two steps.
                 for data in batch:
                     data.is_torn = True
                 hand_over()
                 for data in batch:
-                    _move_chunk(program, data, last)
+                    _move_chunk(program, data, reached)
                     data.is_torn = False
     finally:
         for data in sequences:
@@ -67,6 +70,13 @@ def head_blocks_between(program: Program, first: int, last: int) -> int:
     """Return how many of the segments first … last - 1 are blocks of the head."""
     segments = program.segments[max(first, program.first_head_index) : last]
     return sum(segment.kind is SegmentKind.HEAD for segment in segments)
+
+
+def units_between(program: Program, first: int, last: int) -> int:
+    """Return how many units a slice had that ran the segments first … last - 1, at least one."""
+    units = layers_between(program, first, last) + head_blocks_between(program, first, last)
+    # Without layers, a chunk that is not scored is one unit too.
+    return max(1, units)
 
 
 def _stage(program: Program, units: int, data: SequenceData) -> tuple[int, int]:

@@ -17,13 +17,13 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.showing import int_range
 from sslm.program.program import Program, SegmentKind
+from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import head_blocks_between
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.stepper import Outcome, as_value
 from sslm.runtime.time_slices import Part, SliceBudget
 from sslm.runtime.turns import Turn, Turns
-from sslm.runtime.unit_costs import UnitCosts
 
 
 class SliceRunner(Protocol):
@@ -43,7 +43,7 @@ class SliceRunner(Protocol):
         *,
         budget_units: int,
         chunk_rows: int | None,
-        costs: UnitCosts | None,
+        time: SliceTime | None,
         cancellation: Cancellation | None,
     ) -> list[Outcome]:
         """Run a slice of every sequence; see :func:`sslm.runtime.stepper.advance`."""
@@ -119,11 +119,12 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Slice:
-    """What to run next: *units* units of all *members*, which stand at the same segment."""
+    """What to run next: *units* units of *parts* of all *members*, which stand together."""
 
     members: list[_Entry]
     units: int
     chunk_rows: int
+    parts: list[Part]
 
 
 class Scheduler:
@@ -232,22 +233,31 @@ class Scheduler:
             SslmError: What stops all of them, such as a model that was closed.
         """
         with self._used(), self._members_used() as failed:
-            # Asked once more behind the last slice, so that nobody's news have to wait.
-            while (waiting := self._waiting(failed)) and not budget.is_spent:
-                chosen = self._choose(waiting, budget)
-                if chosen is None:
-                    break
-                self._advance(chosen, budget, failed, cancellation)
-                if len(waiting) > 1:
-                    for entry in chosen.members:
-                        if entry.sequence not in failed:
-                            entry.credit -= chosen.units
-            budget.end()
+            self._run_slices(budget, failed, cancellation)
             outcomes = [Outcome(one, error=failed[one]) for one in self.sequences if one in failed]
             # One that was closed only now is told of by the next call.
             gone = [one for one in failed if one.is_closed]
             self._entries = [entry for entry in self._entries if entry.sequence not in gone]
-            return outcomes
+        budget.end()
+        return outcomes
+
+    def _run_slices(
+        self,
+        budget: SliceBudget,
+        failed: dict[Sequence, SslmError],
+        cancellation: Cancellation | None,
+    ) -> None:
+        """Run slices of those that have not failed; add those that do."""
+        # Asked once more behind the last slice, so that nobody's news have to wait, but for want of
+        # time.
+        while not budget.is_over and (waiting := self._waiting(failed)) and not budget.is_spent:
+            chosen = self._choose(waiting, budget)
+            if chosen is None:
+                return
+            outcomes = self._advance(chosen, budget, failed, cancellation)
+            if len(waiting) > 1:
+                for entry, outcome in zip(chosen.members, outcomes, strict=True):
+                    entry.credit -= outcome.units
 
     @contextmanager
     def _members_used(self) -> Iterator[dict[Sequence, SslmError]]:
@@ -292,27 +302,30 @@ class Scheduler:
         budget: SliceBudget,
         failed: dict[Sequence, SslmError],
         cancellation: Cancellation | None,
-    ) -> None:
+    ) -> list[Outcome]:
+        time = budget.slice_time(chosen.parts)
         outcomes = self._runner.advance_each(
             [entry.sequence for entry in chosen.members],
             budget_units=chosen.units,
             chunk_rows=chosen.chunk_rows,
-            costs=budget.costs,
+            time=time,
             cancellation=cancellation,
         )
-        budget.spend(chosen.units)
         for outcome in outcomes:
             if outcome.error is not None:
                 failed[outcome.sequence] = outcome.error
+        budget.spend(chosen.parts, [outcome.units for outcome in outcomes], time)
+        return outcomes
 
     def _choose(self, waiting: list[_Entry], budget: SliceBudget) -> _Slice | None:
         """Return what runs next, or None if nothing fits any more."""
         runnable = sorted(self._with_credit(waiting), key=_stage)
         for stage, group in groupby(runnable, key=_stage):
             members, chunk_rows = self._members(stage, list(group), budget)
-            units = budget.fitting(self._parts(stage, members, chunk_rows, runnable))
+            parts = self._parts(stage, members, chunk_rows, runnable)
+            units = budget.fitting(parts)
             if units:
-                return _Slice(members, units, chunk_rows)
+                return _Slice(members, units, chunk_rows, parts)
         return None
 
     def _with_credit(self, waiting: list[_Entry]) -> list[_Entry]:

@@ -13,14 +13,14 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.showing import int_range
 from sslm.program.plan import Plan
-from sslm.program.program import Program
 from sslm.program.sequence_data import ENDED, STAYED
+from sslm.program.slice_time import SliceTime
+from sslm.program.stepping import units_between
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.own_memory import LESS_CONTEXT
 from sslm.runtime.sequence import Sequence, Use
 from sslm.runtime.sequence_state import SequenceState
-from sslm.runtime.unit_costs import UnitCosts
 
 
 @dataclass(slots=True)
@@ -30,11 +30,13 @@ class Outcome:
     Args:
         sequence: Which one.
         chunk: The chunk that came to its end, or None.
+        units: How many units were run.
         error: Why the sequence was not advanced, or None; it stands as it stood before.
     """
 
     sequence: Sequence
     chunk: Chunk | None = None
+    units: int = 0
     error: SslmError | None = None
 
 
@@ -45,7 +47,7 @@ def advance(
     budget_units: int,
     row_count_max: int,
     chunk_rows: int | None = None,
-    costs: UnitCosts | None = None,
+    time: SliceTime | None = None,
     cancellation: Cancellation | None = None,
 ) -> list[Outcome]:
     """Run at most *budget_units* units of every sequence's next chunk.
@@ -62,7 +64,8 @@ def advance(
         row_count_max: What the plan was compiled for; more rows take several runs.
         chunk_rows: Most rows of a chunk that begins here, at least 1; None is what each sequence is
             made for.
-        costs: Learns from a slice that all sequences ran together; None reads no clock.
+        time: Ends the slice behind one of its units, so that sequences may stay where they stand,
+            without an error; learns what units took. None reads no clock.
         cancellation: Polled during the runs, or None.
 
     Returns:
@@ -92,7 +95,7 @@ def advance(
             plan,
             budget_units=budget_units,
             row_count_max=row_count_max,
-            costs=costs,
+            time=time,
             cancellation=cancellation,
         )
         if members:
@@ -170,7 +173,7 @@ def _run(
     *,
     budget_units: int,
     row_count_max: int,
-    costs: UnitCosts | None,
+    time: SliceTime | None,
     cancellation: Cancellation | None,
 ) -> None:
     value: SslmError | None = None
@@ -178,13 +181,15 @@ def _run(
     for data in sequences:
         # A plan that refuses the whole call does not get to say so itself.
         data.struct.progress = STAYED
-    stages = [member.state.stage for member in members] if costs else []
-    started_ns = costs.work_ns() if costs else 0
+    stages = [member.state.stage for member in members]
+    if time is not None:
+        time.begin()
     try:
         plan.advance(
             sequences,
             budget_units=budget_units,
             row_count_max=row_count_max,
+            time=time,
             cancel=cancellation.flag if cancellation else None,
         )
     except SslmError as error:
@@ -193,35 +198,19 @@ def _run(
         rows = sum(member.state.next_row_count for member in members)
         size_bytes = 4 * plan.program.residual.width * rows
         value = MemoryRefusedError("the rows of a slice", size_bytes, LESS_CONTEXT)
-    if costs and value is None:
-        _note(costs, plan.program, members, stages, costs.work_ns() - started_ns)
-    for member in members:
-        outcome, progress = member.outcome, member.state.data.struct.progress
+    if time is not None:
+        time.end()
+    for member, stage in zip(members, stages, strict=True):
+        outcome, struct = member.outcome, member.state.data.struct
+        progress = struct.progress
+        if progress != STAYED:
+            outcome.units = units_between(plan.program, stage, struct.next_segment)
         if progress == STAYED:
             outcome.error = value
         elif outcome.sequence.is_closed:
             outcome.error = SequenceReleasedError()
         elif progress == ENDED:
             outcome.chunk = member.state.last_chunk()
-
-
-def _note(
-    costs: UnitCosts,
-    program: Program,
-    members: list[_Member],
-    stages: list[int],
-    elapsed_ns: int,
-) -> None:
-    """Learn from a slice, if all sequences ran the same segments."""
-    structs = [member.state.data.struct for member in members]
-    ranges = {(first, struct.next_segment) for first, struct in zip(stages, structs, strict=True)}
-    if len(ranges) > 1:
-        return
-    ((first, last),) = ranges
-    spans = [struct.span for struct in structs]
-    rows = sum(span.row_count for span in spans)
-    scored = rows - sum(span.first_logits_row for span in spans)
-    costs.note_run(program, first, last, rows=rows, scored=scored, elapsed_ns=elapsed_ns)
 
 
 def as_value(error: SslmError) -> SslmError:

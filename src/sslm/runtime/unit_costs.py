@@ -1,42 +1,42 @@
 """What a unit of work takes on this machine, as lately measured."""
 
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
-from sslm.program.program import Program, SegmentKind
-from sslm.program.stepping import head_blocks_between, layers_between
+from sslm.program.program import SegmentKind
 
 ROW_COUNTS: Final = (1, 2, 4, 8, 16, 32, 48, 64)
 """Rows that a chunk is given where time decides. Kernels work in blocks of rows of such sizes."""
 
-MARGIN_NS_MIN: Final = 300_000
-"""Nanoseconds that a slice leaves unused if none was ever late."""
-
-_DECAY_BITS: Final = 4
-_RISE_MAX: Final = 2
-_KEPT_NOTES: Final = 64
-_FIRST_CALL_NS: Final = 200_000
-_MARGIN_DECAY_BITS: Final = 13
+_KEPT_NOTES: Final = 16
+_KEPT_TAILS: Final = 256
+_OUTLIER_SHARE: Final = 8
+_SHARE_BITS: Final = 1
+_FORGOTTEN_AFTER_NOTES: Final = 64
 
 
-@dataclass(slots=True)
 class _Cost:
-    """What a unit of one size took: the highest of late, and when it was noted last."""
+    """What something took the last times.
 
-    ns: int
-    noted_at: int
+    Attributes:
+        noted_at: When it was noted last.
+    """
 
-    def note(self, ns: int, now: int) -> None:
-        # Up at once, down slowly: who relies on it rather stops early. But no further up than
-        # twice, as a thread that was not running for a while says nothing about the work.
-        self.ns = (
-            min(ns, _RISE_MAX * self.ns)
-            if ns > self.ns
-            else self.ns - ((self.ns - ns) >> _DECAY_BITS)
-        )
+    def __init__(self) -> None:
+        self._recent: deque[int] = deque(maxlen=_KEPT_NOTES)
+        self.noted_at = 0
+
+    def note(self, ns: int, now: int = 0) -> None:
+        self._recent.append(ns)
         self.noted_at = now
+
+    @property
+    def ns(self) -> int:
+        """The longest of late, but for an eighth, which may tell of something else; 0 at first."""
+        last = len(self._recent) - 1
+        return sorted(self._recent)[last - -(-last // _OUTLIER_SHARE)] if self._recent else 0
 
 
 class _Kind:
@@ -48,12 +48,8 @@ class _Kind:
 
     def note(self, rows: int, ns: int) -> None:
         self._count += 1
-        known = self._costs.get(rows)
-        if known is None:
-            self._costs[rows] = _Cost(ns, self._count)
-        else:
-            known.note(ns, self._count)
-        oldest = self._count - _KEPT_NOTES
+        self._costs.setdefault(rows, _Cost()).note(ns, self._count)
+        oldest = self._count - _FORGOTTEN_AFTER_NOTES
         self._costs = {n: cost for n, cost in self._costs.items() if cost.noted_at > oldest}
 
     def most(self, rows: int) -> int | None:
@@ -72,101 +68,71 @@ class _Kind:
 
 
 class UnitCosts:
-    """Learns what units take, by their kind and rows.
+    """Learns what units take, by their kind and rows, and forgets what was out of the common.
 
     Times decide only how far a slice goes, never what it computes.
 
     Args:
-        clock: Returns nanoseconds, by which time is told.
-        work_clock: Returns those by which work is measured: of the thread, if it does all of the
-            work, as one that is kept waiting for the processor has not more of it. None is *clock*.
+        clock: Returns nanoseconds, by which time is told and units are measured.
+        work_clock: Returns those of the calling thread's work, by which is measured what it does
+            besides.
 
     Attributes:
         now_ns: The clock.
         work_ns: The clock of work.
-        run_ns: Nanoseconds of all runs so far.
-        call_ns: What a call takes besides its units, as far as is known.
-        margin_ns: What slices leave unused, as some took longer than they might.
     """
 
     def __init__(
         self,
         clock: Callable[[], int] = time.perf_counter_ns,
-        work_clock: Callable[[], int] | None = None,
+        work_clock: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self.now_ns = clock
-        self.work_ns = work_clock or clock
-        self.run_ns = 0
-        self.call_ns = 0
-        self.margin_ns = MARGIN_NS_MIN
+        self.work_ns = work_clock
+        self._look = _Cost()
+        self._tails: deque[int] = deque(maxlen=_KEPT_TAILS)
         self._layer = _Kind()
         self._head = _Kind()
 
-    def note_run(
-        self, program: Program, first: int, last: int, *, rows: int, scored: int, elapsed_ns: int
-    ) -> None:
-        """Learn from a run of segments first … last - 1.
+    @property
+    def look_ns(self) -> int:
+        """What it takes to choose and begin a slice, as far as is known."""
+        return self._look.ns
 
-        Args:
-            program: What ran.
-            first: Its first segment.
-            last: One past its last.
-            rows: Of all spans.
-            scored: Those of them that got logits.
-            elapsed_ns: What the run took.
-        """
-        self.run_ns += elapsed_ns
-        layers = layers_between(program, first, last)
-        blocks = head_blocks_between(program, first, last)
-        if layers and blocks:
-            layer_ns, block_ns = self._layer.most(rows), self._head.most(scored)
-            if layer_ns is None or block_ns is None:
-                return
-            # Who took how much of it is not known: each as much as was expected of it.
-            expected_ns = max(1, layers * layer_ns + blocks * block_ns)
-            self._layer.note(rows, layer_ns * elapsed_ns // expected_ns)
-            self._head.note(scored, block_ns * elapsed_ns // expected_ns)
-        elif layers:
-            self._layer.note(rows, elapsed_ns // layers)
-        elif blocks:
-            self._head.note(scored, elapsed_ns // blocks)
+    @property
+    def tail_ns(self) -> int:
+        """What a call takes at most behind its last slice, as far as is known."""
+        return max(self._tails, default=0)
 
-    def note_calls(self, count: int, elapsed_ns: int) -> None:
-        """Learn what *count* calls took besides their runs, all together."""
-        # The first ones do what later ones find done, and are no measure.
-        cost = _Cost(self.call_ns or min(elapsed_ns // count, _FIRST_CALL_NS), 0)
-        cost.note(elapsed_ns // count, 0)
-        self.call_ns = cost.ns
+    def note_unit(self, kind: SegmentKind, rows: int, ns: int) -> None:
+        """Learn what the longest unit of a slice took; 0 tells nothing."""
+        if ns:
+            self._of(kind).note(rows, ns)
 
-    def note_slice(self, elapsed_ns: int, max_ns: int) -> None:
-        """Learn how long a slice took, and how long it might.
+    def note_look(self, ns: int) -> None:
+        """Learn what it took to choose and begin a slice."""
+        self._look.note(ns)
 
-        So that of thousands of slices one is too long, each that is widens the margin by twice as
-        much, and all others let it shrink by an 8192nd. But by no more than a quarter of its time
-        at once: the longest ones tell of something else than slices.
-        """
-        over_ns = elapsed_ns - max_ns
-        if over_ns > 0:
-            wider_ns = min(self.margin_ns + min(2 * over_ns, max_ns >> 2), max_ns >> 1)
-            self.margin_ns = max(self.margin_ns, wider_ns)
-        elif self.margin_ns > MARGIN_NS_MIN:
-            self.margin_ns -= self.margin_ns >> _MARGIN_DECAY_BITS
+    def note_tail(self, ns: int) -> None:
+        """Learn what a call took behind its last slice."""
+        self._tails.append(ns)
 
     def most_ns(self, kind: SegmentKind, rows: int) -> int | None:
         """Return what a unit takes at most, as far as is known; None if nothing is."""
         return self._of(kind).most(rows)
 
     def rows_within(self, budget_ns: int, row_count_max: int) -> int:
-        """Return how many rows a chunk may have so that a layer of it fits a budget.
+        """Return how many rows a chunk may have so that a layer of it fits a budget well.
 
-        Of the sizes that fit, that by which most rows get through a layer in the whole budget; a
-        size that was never measured counts as well as it may turn out. 1 if none fits, and if
-        nothing is known yet.
+        Of the sizes of which a layer takes at most half of it, as one may take twice as long, that
+        by which most rows get through a layer in the whole budget; a size that was never measured
+        counts as well as it may turn out. 1 if none fits, and if nothing is known yet.
         """
         kind = self._layer
         sizes = [rows for rows in {*ROW_COUNTS, row_count_max} if rows <= row_count_max]
         costs = ((rows, kind.most(rows)) for rows in sizes)
-        fitting = [rows for rows, most in costs if most is not None and most <= budget_ns]
+        largest_ns = budget_ns >> _SHARE_BITS
+        fitting = [rows for rows, most in costs if most is not None and most <= largest_ns]
         return max(
             fitting,
             key=lambda rows: (rows * (budget_ns // max(1, kind.least(rows))), rows),

@@ -20,6 +20,7 @@ from sslm.errors.runtime import (
 )
 from sslm.program.plan import Plan, Span
 from sslm.program.sequence_data import SequenceData
+from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.kv_pool import KvPool
@@ -153,8 +154,10 @@ class Recorder:
         *,
         budget_units: int,
         row_count_max: int,
+        time: SliceTime | None = None,
         cancel: memoryview | None = None,
     ) -> None:
+        del time
         advance_by_runs(
             self.program,
             at_once(partial(self.run, cancel=cancel)),

@@ -30,6 +30,7 @@ from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import Span
 from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData
+from sslm.program.slice_time import SliceTime
 
 
 def plan_size_bytes(library: NativeLibrary, lowering: Lowering) -> int:
@@ -135,6 +136,7 @@ class NativePlan:
         *,
         budget_units: int,
         row_count_max: int,
+        time: SliceTime | None = None,
         cancel: memoryview | None = None,
     ) -> None:
         """Run a slice of every sequence's next chunk, in one foreign call; see ``Plan.advance``.
@@ -152,8 +154,12 @@ class NativePlan:
         call.budget_units = min(budget_units, len(self._program.segments))
         call.row_count_max = min(row_count_max, self._lowering.struct.row_count_max)
         self._lend(call.run, cancel, alive)
+        if time is not None:
+            call.run.max_ns, call.run.unit_ns = time.left_ns, time.unit_ns
         status = self._library.lib.sslm_native_advance(handle, call)
         alive.clear()
+        if time is not None:
+            time.layer_ns, time.block_ns = int(call.run.layer_ns), int(call.run.block_ns)
         self._require_ok(status, call.run, hook)
 
     def _lend(self, run: Any, cancel: memoryview | None, alive: list[Any]) -> None:

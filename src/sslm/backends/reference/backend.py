@@ -26,6 +26,7 @@ from sslm.program import ops
 from sslm.program.plan import DIGEST_SIZE_BYTES, NOT_ALLOWED, Span
 from sslm.program.program import Program, SegmentKind
 from sslm.program.sequence_data import SequenceData
+from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
 from sslm.program.tensors import Tensor, Tensors
 
@@ -92,6 +93,7 @@ class ReferencePlan:
         *,
         budget_units: int,
         row_count_max: int,
+        time: SliceTime | None = None,
         cancel: memoryview | None = None,
     ) -> None:
         """Run a slice of every sequence's next chunk; see ``Plan.advance``.
@@ -101,7 +103,7 @@ class ReferencePlan:
         """
         advance_by_runs(
             self.program,
-            partial(self._compute, cancel=cancel),
+            partial(self._compute, time=time, cancel=cancel),
             sequences,
             budget_units=budget_units,
             row_count_max=row_count_max,
@@ -126,20 +128,28 @@ class ReferencePlan:
             SegmentRangeError: If first … last is not a range of segments.
             OpShapeError: If a span's rows, ids, positions or pages do not fit.
         """
-        self._compute(first, last, spans, cancel=cancel)()
+        _, hand_over = self._compute(first, last, spans, time=None, cancel=cancel)
+        hand_over()
 
     def _compute(
-        self, first: int, last: int, spans: Sequence[Span], *, cancel: memoryview | None
-    ) -> Callable[[], None]:
-        """Compute what :meth:`run` does, and return what hands the results over to the spans."""
+        self,
+        first: int,
+        last: int,
+        spans: Sequence[Span],
+        *,
+        time: SliceTime | None,
+        cancel: memoryview | None,
+    ) -> tuple[int, Callable[[], None]]:
+        """Compute what :meth:`run` does while there is time; see ``stepping.Compute``."""
         count = len(self.program.segments)
         if not 0 <= first <= last <= count:
             raise SegmentRangeError(first, last, count)
         check_spans(self.program, spans)
         if not spans:
-            return lambda: None
-        rows = Rows(self.program, spans, self._watcher)
-        for index in range(first, last):
+            return last, lambda: None
+        reached, rows = first, Rows(self.program, spans, self._watcher)
+        indices = time.segments(self.program, first, last) if time else range(first, last)
+        for index in indices:
             segment = self.program.segments[index]
             rows.segment_index = index
             for op in segment.ops:
@@ -148,7 +158,8 @@ class ReferencePlan:
                 _RULES[type(op)](self, op, rows)
             if segment.kind in (SegmentKind.EMBED, SegmentKind.LAYER):
                 self._write_digests(index, rows)
-        return rows.commit
+            reached = index + 1
+        return reached, rows.commit
 
     def _write_digests(self, index: int, rows: Rows) -> None:
         is_last = index == self.program.first_head_index - 1

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tools.cpu_extensions import UNKNOWN
 from tools.disassembly import Code, DisassemblyError, read_code
 
-OP_COUNT: Final = 12
-"""Entries of a tier's table: SSLM_OP_COUNT of sslm_native.h."""
+TABLE_SIZE: Final = 13
+"""Entries of a tier's table: SSLM_OP_COUNT of sslm_native.h, and what tells log-probabilities."""
 
 _AVX2: Final = frozenset({"sse3", "ssse3", "sse4.1", "sse4.2", "avx2"})
 TIERS: Final = {
@@ -147,11 +147,11 @@ def check(code: Code, name: str) -> Report:
 
 def _check_tables(code: Code) -> tuple[list[tuple[str, set[int]]], list[str]]:
     """Return each tier that has a table, with its functions; and what is wrong with the tables."""
-    if not code.pointers or len(code.pointers) % OP_COUNT:
-        return [], [f"{len(code.pointers)} pointers are no tables of {OP_COUNT} kernels"]
+    if not code.pointers or len(code.pointers) % TABLE_SIZE:
+        return [], [f"{len(code.pointers)} pointers are no tables of {TABLE_SIZE} kernels"]
     found: list[tuple[str, set[int]]] = []
-    for start in range(0, len(code.pointers), OP_COUNT):
-        functions = reach_all(code, code.pointers[start : start + OP_COUNT])
+    for start in range(0, len(code.pointers), TABLE_SIZE):
+        functions = reach_all(code, code.pointers[start : start + TABLE_SIZE])
         used = {e for address in functions for e in code.functions[address].extensions}
         fitting = [tier for tier, allowed in TIERS[code.cpu].items() if used <= allowed]
         found.append((fitting[0] if fitting else f"table {len(found)}", functions))

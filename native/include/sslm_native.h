@@ -37,6 +37,8 @@
 #define SSLM_BROKEN_HOOK 12    /* The hook broke its contract; no residual, fixed state or counter has changed. */
 #define SSLM_STOPPED_HOOK 13   /* The hook gave up; no residual, fixed state or counter has changed. */
 
+#define SSLM_BAD_LOGITS 14     /* The largest logit is beyond what a score can be. */
+
 /* What sslm_native_advance did with a sequence. */
 #define SSLM_STAYED 0          /* Nothing: a run failed before its turn, or with it. */
 #define SSLM_MOVED 1           /* Its chunk ran some segments. */
@@ -326,6 +328,19 @@ typedef struct {
                                        tells of the longest units, and of a run that failed */
 } sslm_advance;
 
+/* The log-probabilities of a row of logits, with 20 fraction bits: docs/arithmetic.md, section 5. */
+typedef struct {
+    const int64_t *logits;          /* [vocab_size] */
+    int32_t *scores;                /* [vocab_size], for the call's own use */
+    const int32_t *token_ids;       /* [id_count], whose are asked for, */
+    int64_t *values;                /* [id_count], written; INT64_MIN of one that has no logit */
+    int32_t *top_ids;               /* [top_count], written: those with the largest, the largest first, */
+    int64_t *top_values;            /* [top_count], and theirs */
+    int32_t exponent;               /* of the logits */
+    int32_t id_count;
+    int32_t top_count;              /* afterwards, how many there are */
+} sslm_logprobs;
+
 typedef struct sslm_plan sslm_plan;
 
 uint32_t sslm_native_abi(void);
@@ -356,6 +371,9 @@ int32_t sslm_native_plan_run(sslm_plan *plan, sslm_run *run);
  * no result depends on which ones do. Ends with the first run that fails, whose status it returns, or once its time is
  * over: the sequences of that run and of those after it stand where they stood. Allocates nothing. */
 int32_t sslm_native_advance(sslm_plan *plan, sslm_advance *advance);
+
+/* Tell log-probabilities, also while a run is going on. SSLM_BAD_TOKEN, SSLM_BAD_LOGITS, or SSLM_OK. */
+int32_t sslm_native_logprobs(const sslm_plan *plan, sslm_logprobs *row);
 
 /* Join the threads. SSLM_BUSY if a run is going on, and then nothing has happened. */
 int32_t sslm_native_plan_close(sslm_plan *plan);

@@ -39,6 +39,12 @@ typedef struct {
     int32_t maxima[SSLM_CHUNKS_MAX];
 } sslm_candidates;
 
+/* Whether a largest score is where logits are cut off, so that others may have been larger. */
+static inline int is_refused(int32_t largest)
+{
+    return largest == SSLM_INT32_MAX || largest == -SSLM_INT32_MAX;
+}
+
 static inline int is_kept(const sslm_candidates *candidates, uint32_t id)
 {
     int32_t score = candidates->scores[id];

@@ -133,6 +133,7 @@ typedef void (*sslm_kernel)(const sslm_job *job, int32_t first, int32_t last, ss
 
 typedef struct {
     sslm_kernel kernels[SSLM_OP_COUNT];
+    int32_t (*logprobs)(sslm_logprobs *row, uint32_t vocab_size);
 } sslm_kernel_table;
 
 /* Those of the tiers that were built: SSLM_HAS_AVX2 and the like say which. */

@@ -18,4 +18,7 @@ void TIERED(sslm_logits)(const sslm_job *job, int32_t first, int32_t last, sslm_
 void TIERED(sslm_choose)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
 void TIERED(sslm_moving_average)(const sslm_job *job, int32_t first, int32_t last, sslm_thread *thread);
 
+/* What sslm_native_logprobs does. */
+int32_t TIERED(sslm_tell_logprobs)(sslm_logprobs *row, uint32_t vocab_size);
+
 #endif

@@ -223,6 +223,11 @@ int32_t sslm_native_plan_close(sslm_plan *plan)
     return SSLM_OK;
 }
 
+int32_t sslm_native_logprobs(const sslm_plan *plan, sslm_logprobs *row)
+{
+    return plan->table->logprobs(row, (uint32_t)plan->program->vocab_size);
+}
+
 void sslm_native_sha256(const uint8_t *data, uint64_t size_bytes, int32_t portable, uint8_t *digest)
 {
     sslm_sha256 hash;

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "61804d62e20fd3d236ee4483e253483a7521e20c2c4667c97730ecd3671652d4"
+HEADER_SHA256: Final = "8427591b00efdcaac53d0c98fd56445b54072fbf506bacd88001364ef0de2b09"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -16,32 +16,36 @@ ffi: Final[Any] = _cffi_backend.FFI(
     _types=(
         b'\x00\x00\x01\r\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\r'
         b'\x00\x00\x15\x01\x00\x00\x17\x01\x00\x00\x15\x01\x00\x00\x00\x0f'
-        b'\x00\x00\x01\r\x00\x00J\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00\t\x11\x00\x00?\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00\t\x11\x00\x00I\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00\t\x11\x00\x00M\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00K\x03\x00\x00^\x03\x00\x00\x18\x01\x00\x00\t\x03'
-        b'\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00[\x03\x00\x00\x18\x01'
-        b'\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00\x19\x11'
-        b'\x00\x007\x03\x00\x00\x19\x11\x00\x00\x15\x01\x00\x00\x00\x0f'
-        b'\x00\x00Z\r\x00\x00\x00\x0f\x00\x00\x1a\r\x00\x00\x18\x11'
-        b'\x00\x00\x00\x0f\x00\x00\x1a\r\x00\x00\x1e\x11\x00\x00\x18\x01'
-        b'\x00\x00\x00\x0f\x00\x00^\r\x00\x00\x1e\x11\x00\x00\x18\x01'
-        b'\x00\x00\x15\x01\x00\x00[\x03\x00\x00\x00\x0f\x00\x00^\r'
-        b'\x00\x00\x19\x11\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\x03'
-        b'\x00\x00\x01\x03\x00\x00"\x03\x00\x00\x05\x03\x00\x00\x00\t'
-        b'\x00\x00A\x03\x00\x00\x01\t\x00\x00C\x03\x00\x00\x02\t'
-        b'\x00\x00\x03\t\x00\x00\x04\t\x00\x00\x05\t\x00\x00H\x03'
-        b'\x00\x00\x06\t\x00\x00\x07\t\x00\x00\x0f\t\x00\x00\x08\t'
-        b'\x00\x00\t\t\x00\x00\n\t\x00\x00O\x03\x00\x00\x0b\t'
-        b'\x00\x00Q\x03\x00\x00R\x03\x00\x00\x0c\t\x00\x00U\x03'
-        b'\x00\x00U\x03\x00\x00\r\t\x00\x00W\x03\x00\x00\x0e\t'
-        b'\x00\x00Z\x03\x00\x00Z\x03\x00\x00\x16\x01\x00\x00\x12\x01'
-        b'\x00\x00[\x05\x00\x00\x00 \x00\x00\x00\x01'
+        b'\x00\x00\x01\r\x00\x00P\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00\t\x11\x00\x00D\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00\t\x11\x00\x00O\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00\t\x11\x00\x00S\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00P\x03\x00\x00J\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00Q\x03\x00\x00d\x03\x00\x00\x18\x01\x00\x00\t\x03'
+        b'\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00a\x03\x00\x00\x18\x01'
+        b'\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00\x1d\x11'
+        b'\x00\x00;\x03\x00\x00\x1d\x11\x00\x00\x15\x01\x00\x00\x00\x0f'
+        b'\x00\x00`\r\x00\x00\x00\x0f\x00\x00\x1e\r\x00\x00\x1c\x11'
+        b'\x00\x00\x00\x0f\x00\x00\x1e\r\x00\x00"\x11\x00\x00\x18\x01'
+        b'\x00\x00\x00\x0f\x00\x00d\r\x00\x00"\x11\x00\x00\x18\x01'
+        b'\x00\x00\x15\x01\x00\x00a\x03\x00\x00\x00\x0f\x00\x00d\r'
+        b'\x00\x00\x1d\x11\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\x03'
+        b'\x00\x00\x01\x03\x00\x00&\x03\x00\x00\x05\x03\x00\x00\x05\x03'
+        b'\x00\x00\x00\t\x00\x00F\x03\x00\x00\x01\t\x00\x00H\x03'
+        b'\x00\x00\x02\t\x00\x00\x03\t\x00\x00\x04\t\x00\x00\x05\t'
+        b'\x00\x00\x06\t\x00\x00N\x03\x00\x00\x07\t\x00\x00\x08\t'
+        b'\x00\x00\x10\t\x00\x00\t\t\x00\x00\n\t\x00\x00\x0b\t'
+        b'\x00\x00U\x03\x00\x00\x0c\t\x00\x00W\x03\x00\x00X\x03'
+        b'\x00\x00\r\t\x00\x00[\x03\x00\x00[\x03\x00\x00\x0e\t'
+        b'\x00\x00]\x03\x00\x00\x0f\t\x00\x00`\x03\x00\x00`\x03'
+        b'\x00\x00\x16\x01\x00\x00\x12\x01\x00\x00a\x05\x00\x00\x00 '
+        b'\x00\x00\x00\x01'
     ),
     _globals=(
         b'\xff\xff\xff\x1fSSLM_BAD_HOOK',
         11,
+        b'\xff\xff\xff\x1fSSLM_BAD_LOGITS',
+        14,
         b'\xff\xff\xff\x1fSSLM_BAD_MEMORY',
         4,
         b'\xff\xff\xff\x1fSSLM_BAD_PAGE',
@@ -192,29 +196,31 @@ ffi: Final[Any] = _cffi_backend.FFI(
         4,
         b'\xff\xff\xff\x1fSSLM_TIER_SCALAR',
         0,
-        b'\x00\x00(#sslm_native_abi',
+        b'\x00\x00,#sslm_native_abi',
         0,
         b'\x00\x00\x0b#sslm_native_advance',
         0,
-        b'\x00\x00\x1d#sslm_native_codes_within',
+        b'\x00\x00!#sslm_native_codes_within',
         0,
-        b'\x00\x00(#sslm_native_cpu_features',
+        b'\x00\x00,#sslm_native_cpu_features',
         0,
-        b'\x00\x00\x1d#sslm_native_exponents_within',
+        b'\x00\x00!#sslm_native_exponents_within',
+        0,
+        b'\x00\x00\x17#sslm_native_logprobs',
         0,
         b'\x00\x00\x08#sslm_native_plan_close',
         0,
-        b'\x00\x00\x17#sslm_native_plan_open',
+        b'\x00\x00\x1b#sslm_native_plan_open',
         0,
         b'\x00\x00\x13#sslm_native_plan_run',
         0,
         b'\x00\x00\x0f#sslm_native_plan_set_parallel_for',
         0,
-        b'\x00\x00*#sslm_native_plan_size',
+        b'\x00\x00.#sslm_native_plan_size',
         0,
-        b'\x00\x00-#sslm_native_read_ceiling',
+        b'\x00\x001#sslm_native_read_ceiling',
         0,
-        b'\x00\x001#sslm_native_sha256',
+        b'\x00\x005#sslm_native_sha256',
         0,
         b'\x00\x00\x03#sslm_native_task_rows',
         0,
@@ -223,27 +229,27 @@ ffi: Final[Any] = _cffi_backend.FFI(
     ),
     _struct_unions=(
         (
-            b'\x00\x00\x00?\x00\x00\x00\x02$sslm_advance',
-            b'\x00\x00P\x11sequences',
-            b'\x00\x00S\x11spans',
+            b'\x00\x00\x00D\x00\x00\x00\x02$sslm_advance',
+            b'\x00\x00V\x11sequences',
+            b'\x00\x00Y\x11spans',
             b'\x00\x00\x01\x11sequence_count',
             b'\x00\x00\x01\x11budget_units',
             b'\x00\x00\x01\x11row_count_max',
-            b'\x00\x00M\x11run',
+            b'\x00\x00S\x11run',
         ),
         (
-            b'\x00\x00\x00A\x00\x00\x00\x02$sslm_buffer',
+            b'\x00\x00\x00F\x00\x00\x00\x02$sslm_buffer',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11width',
         ),
         (
-            b'\x00\x00\x00C\x00\x00\x00\x02$sslm_choice',
-            b'\x00\x00;\x11scores',
-            b'\x00\x00X\x11seen',
-            b'\x00\x00<\x11token_ids',
-            b'\x00\x00<\x11bias_ids',
-            b'\x00\x00<\x11biases',
-            b'\x00\x00\x1a\x11seed',
+            b'\x00\x00\x00H\x00\x00\x00\x02$sslm_choice',
+            b'\x00\x00?\x11scores',
+            b'\x00\x00^\x11seen',
+            b'\x00\x00@\x11token_ids',
+            b'\x00\x00@\x11bias_ids',
+            b'\x00\x00@\x11biases',
+            b'\x00\x00\x1e\x11seed',
             b'\x00\x00\x05\x11exponent_mantissa',
             b'\x00\x00\x01\x11exponent_shift',
             b'\x00\x00\x01\x11decoder',
@@ -259,24 +265,36 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11damping_order',
         ),
         (
-            b'\x00\x00\x00D\x00\x00\x00\x02$sslm_heads',
+            b'\x00\x00\x00I\x00\x00\x00\x02$sslm_heads',
             b'\x00\x00\x01\x11head_count',
             b'\x00\x00\x01\x11window',
             b'\x00\x00\x01\x11score_shift',
         ),
         (
-            b'\x00\x00\x00E\x00\x00\x00\x02$sslm_matrix',
-            b'\x00\x00\x1e\x11panels',
-            b'\x00\x00<\x11mantissas',
-            b'\x00\x00<\x11bias',
+            b'\x00\x00\x00J\x00\x00\x00\x02$sslm_logprobs',
+            b'\x00\x00C\x11logits',
+            b'\x00\x00?\x11scores',
+            b'\x00\x00@\x11token_ids',
+            b'\x00\x00B\x11values',
+            b'\x00\x00?\x11top_ids',
+            b'\x00\x00B\x11top_values',
+            b'\x00\x00\x01\x11exponent',
+            b'\x00\x00\x01\x11id_count',
+            b'\x00\x00\x01\x11top_count',
+        ),
+        (
+            b'\x00\x00\x00K\x00\x00\x00\x02$sslm_matrix',
+            b'\x00\x00"\x11panels',
+            b'\x00\x00@\x11mantissas',
+            b'\x00\x00@\x11bias',
             b'\x00\x00\x01\x11out_features',
             b'\x00\x00\x01\x11in_features',
             b'\x00\x00\x01\x11exponent',
             b'\x00\x00\x01\x11encoding',
         ),
         (
-            b'\x00\x00\x00F\x00\x00\x00\x02$sslm_norm',
-            b'\x00\x00<\x11gain',
+            b'\x00\x00\x00L\x00\x00\x00\x02$sslm_norm',
+            b'\x00\x00@\x11gain',
             b'\x00\x00\x01\x11group_size',
             b'\x00\x00\x01\x11gain_exponent',
             b'\x00\x00\x01\x11source_bits',
@@ -285,7 +303,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11epsilon_shift',
         ),
         (
-            b'\x00\x00\x00H\x00\x00\x00\x02$sslm_op',
+            b'\x00\x00\x00N\x00\x00\x00\x02$sslm_op',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11site',
             b'\x00\x00\x01\x11source',
@@ -297,28 +315,28 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11accumulates',
             b'\x00\x00\x01\x11first_row',
             b'\x00\x00\x01\x11last_row',
-            b'\x00\x00E\x11matrix',
-            b'\x00\x00F\x11norm',
-            b'\x00\x00L\x11rotation',
-            b'\x00\x00D\x11heads',
+            b'\x00\x00K\x11matrix',
+            b'\x00\x00L\x11norm',
+            b'\x00\x00R\x11rotation',
+            b'\x00\x00I\x11heads',
         ),
         (
-            b'\x00\x00\x00I\x00\x00\x00\x02$sslm_parallel_for',
-            b'\x00\x00=\x11run',
-            b'\x00\x00\x19\x11user',
+            b'\x00\x00\x00O\x00\x00\x00\x02$sslm_parallel_for',
+            b'\x00\x00A\x11run',
+            b'\x00\x00\x1d\x11user',
             b'\x00\x00\x01\x11max_tasks',
-            b'\x00\x00Z\x11scope',
+            b'\x00\x00`\x11scope',
         ),
         (
-            b'\x00\x00\x00K\x00\x00\x00\x02$sslm_program',
-            b'\x00\x00@\x11buffers',
-            b'\x00\x00V\x11states',
-            b'\x00\x00G\x11ops',
-            b'\x00\x00N\x11segments',
-            b'\x00\x00<\x11pow2_nodes',
-            b'\x00\x00<\x11sigmoid_nodes',
-            b'\x00\x00\x1a\x11page_size_bytes',
-            b'\x00\x00\x1a\x11fixed_size_bytes',
+            b'\x00\x00\x00Q\x00\x00\x00\x02$sslm_program',
+            b'\x00\x00E\x11buffers',
+            b'\x00\x00\\\x11states',
+            b'\x00\x00M\x11ops',
+            b'\x00\x00T\x11segments',
+            b'\x00\x00@\x11pow2_nodes',
+            b'\x00\x00@\x11sigmoid_nodes',
+            b'\x00\x00\x1e\x11page_size_bytes',
+            b'\x00\x00\x1e\x11fixed_size_bytes',
             b'\x00\x00\x01\x11buffer_count',
             b'\x00\x00\x01\x11state_count',
             b'\x00\x00\x01\x11segment_count',
@@ -330,26 +348,26 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11tier',
             b'\x00\x00\x01\x11thread_count',
             b'\x00\x00\x01\x11task_count_max',
-            b'\x00\x00Z\x11arithmetic_version',
+            b'\x00\x00`\x11arithmetic_version',
         ),
         (
-            b'\x00\x00\x00L\x00\x00\x00\x02$sslm_rotation',
-            b'\x00\x00<\x11cos',
-            b'\x00\x00<\x11sin',
+            b'\x00\x00\x00R\x00\x00\x00\x02$sslm_rotation',
+            b'\x00\x00@\x11cos',
+            b'\x00\x00@\x11sin',
             b'\x00\x00\x01\x11head_dim',
             b'\x00\x00\x01\x11rotary_dim',
             b'\x00\x00\x01\x11is_interleaved',
         ),
         (
-            b'\x00\x00\x00M\x00\x00\x00\x02$sslm_run',
-            b'\x00\x00T\x11spans',
-            b'\x00\x00<\x11cancel',
+            b'\x00\x00\x00S\x00\x00\x00\x02$sslm_run',
+            b'\x00\x00Z\x11spans',
+            b'\x00\x00@\x11cancel',
             b'\x00\x00\x01\x11span_count',
             b'\x00\x00\x01\x11first_segment',
             b'\x00\x00\x01\x11last_segment',
             b'\x00\x00\x01\x11bad_span',
             b'\x00\x00\x05\x11bad_value',
-            b'\x00\x00>\x11op_ns',
+            b'\x00\x00B\x11op_ns',
             b'\x00\x00\x01\x11fault',
             b'\x00\x00\x01\x11fault_index',
             b'\x00\x00\x01\x11fault_task_count',
@@ -360,15 +378,15 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x05\x11block_ns',
         ),
         (
-            b'\x00\x00\x00O\x00\x00\x00\x02$sslm_segment',
+            b'\x00\x00\x00U\x00\x00\x00\x02$sslm_segment',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11first_op',
             b'\x00\x00\x01\x11last_op',
         ),
         (
-            b'\x00\x00\x00R\x00\x00\x00\x02$sslm_sequence',
-            b'\x00\x00U\x11span',
-            b'\x00\x00;\x11token_ids',
+            b'\x00\x00\x00X\x00\x00\x00\x02$sslm_sequence',
+            b'\x00\x00[\x11span',
+            b'\x00\x00?\x11token_ids',
             b'\x00\x00\x05\x11layers_run',
             b'\x00\x00\x05\x11chunk_count',
             b'\x00\x00\x01\x11computed_count',
@@ -383,23 +401,23 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11selected',
             b'\x00\x00\x01\x11last_row',
             b'\x00\x00\x01\x11progress',
-            b'\x00\x00\\\x11link',
+            b'\x00\x00b\x11link',
         ),
         (
-            b'\x00\x00\x00U\x00\x00\x00\x02$sslm_span',
-            b'\x00\x005\x11pool',
-            b'\x00\x00<\x11pages',
-            b'\x00\x005\x11fixed',
-            b'\x00\x00;\x11residual',
-            b'\x00\x00>\x11saturations',
-            b'\x00\x005\x11digests',
-            b'\x00\x005\x11trace',
-            b'\x00\x00<\x11token_ids',
-            b'\x00\x00>\x11logits',
-            b'\x00\x00;\x11selected',
-            b'\x00\x00Y\x11allowed',
-            b'\x00\x00;\x11logit_exponents',
-            b'\x00\x00B\x11choice',
+            b'\x00\x00\x00[\x00\x00\x00\x02$sslm_span',
+            b'\x00\x009\x11pool',
+            b'\x00\x00@\x11pages',
+            b'\x00\x009\x11fixed',
+            b'\x00\x00?\x11residual',
+            b'\x00\x00B\x11saturations',
+            b'\x00\x009\x11digests',
+            b'\x00\x009\x11trace',
+            b'\x00\x00@\x11token_ids',
+            b'\x00\x00B\x11logits',
+            b'\x00\x00?\x11selected',
+            b'\x00\x00_\x11allowed',
+            b'\x00\x00?\x11logit_exponents',
+            b'\x00\x00G\x11choice',
             b'\x00\x00\x05\x11pool_page_count',
             b'\x00\x00\x05\x11table_page_count',
             b'\x00\x00\x05\x11first_position',
@@ -408,35 +426,36 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11is_prefill',
         ),
         (
-            b'\x00\x00\x00W\x00\x00\x00\x02$sslm_state',
+            b'\x00\x00\x00]\x00\x00\x00\x02$sslm_state',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11segment',
             b'\x00\x00\x01\x11head_count',
             b'\x00\x00\x01\x11head_dim',
-            b'\x00\x00\x1a\x11offset_bytes',
+            b'\x00\x00\x1e\x11offset_bytes',
         ),
         (
-            b'\x00\x00\x00J\x00\x00\x00\x10sslm_plan',
+            b'\x00\x00\x00P\x00\x00\x00\x10sslm_plan',
         ),
     ),
     _typenames=(
-        b'\x00\x00\x00?sslm_advance',
-        b'\x00\x00\x00Asslm_buffer',
-        b'\x00\x00\x00Csslm_choice',
-        b'\x00\x00\x00Dsslm_heads',
-        b'\x00\x00\x00Esslm_matrix',
-        b'\x00\x00\x00Fsslm_norm',
-        b'\x00\x00\x00Hsslm_op',
-        b'\x00\x00\x00Isslm_parallel_for',
-        b'\x00\x00\x00Jsslm_plan',
-        b'\x00\x00\x00Ksslm_program',
-        b'\x00\x00\x00Lsslm_rotation',
-        b'\x00\x00\x00Msslm_run',
-        b'\x00\x00\x00Osslm_segment',
-        b'\x00\x00\x00Rsslm_sequence',
-        b'\x00\x00\x00Usslm_span',
-        b'\x00\x00\x00Wsslm_state',
-        b'\x00\x00\x00$sslm_task',
+        b'\x00\x00\x00Dsslm_advance',
+        b'\x00\x00\x00Fsslm_buffer',
+        b'\x00\x00\x00Hsslm_choice',
+        b'\x00\x00\x00Isslm_heads',
+        b'\x00\x00\x00Jsslm_logprobs',
+        b'\x00\x00\x00Ksslm_matrix',
+        b'\x00\x00\x00Lsslm_norm',
+        b'\x00\x00\x00Nsslm_op',
+        b'\x00\x00\x00Osslm_parallel_for',
+        b'\x00\x00\x00Psslm_plan',
+        b'\x00\x00\x00Qsslm_program',
+        b'\x00\x00\x00Rsslm_rotation',
+        b'\x00\x00\x00Ssslm_run',
+        b'\x00\x00\x00Usslm_segment',
+        b'\x00\x00\x00Xsslm_sequence',
+        b'\x00\x00\x00[sslm_span',
+        b'\x00\x00\x00]sslm_state',
+        b'\x00\x00\x00(sslm_task',
     ),
 )
 """The cffi instance that knows the header's structs, functions and constants."""

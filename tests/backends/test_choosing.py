@@ -1,18 +1,27 @@
 """Every backend and tier chooses the same token, whatever the options."""
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import pytest
 
 from sslm.errors.native import RunCancelledError
-from sslm.errors.program import OpShapeError
+from sslm.errors.program import LogitRangeError, OpShapeError
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.choice import MICRO, Choice, Decoder
+from sslm.program.logprobs import LogProbs
+from sslm.program.plan import NOT_ALLOWED, Plan
 from tests.backends.backends import open_named
 from tests.backends.choices import Chooser, chosen, compile_choosing, select
-from tests.backends.random_choices import alone, random_choice, random_chooser, random_logits
+from tests.backends.random_choices import (
+    EXPONENTS,
+    alone,
+    random_choice,
+    random_chooser,
+    random_logits,
+)
 from tests.backends.single_op import CODE_MAX, Memory, OneLayer, int32_buffer
 
 VOCAB_SIZES = {1: 8, 2: 8, 37: 40, 64: 20, 65: 20, 300: 40, 1000: 40, 33_000: 12}
@@ -145,3 +154,64 @@ def test_the_head_says_what_logits_stand_for(
     plan.run(0, len(program.segments), [span])
     plan.close()
     assert found.tolist() == [exponent - 5, 99]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of logits, and what is asked about it."""
+
+    logits: np.ndarray
+    exponent: int
+    token_ids: list[int]
+    top_count: int
+
+    def told(self, plan: Plan) -> LogProbs | str:
+        """Return what a plan says, or which error it raises."""
+        logits = memoryview(self.logits[0])
+        try:
+            return plan.logprobs(logits, self.exponent, self.token_ids, top_count=self.top_count)
+        except LogitRangeError as error:
+            return type(error).__name__
+
+
+def rows(vocab_size: int) -> list[Row]:
+    random = np.random.default_rng(vocab_size)
+    exponents = random.choice(EXPONENTS, 30).tolist()
+    found = [
+        Row(
+            logits=random_logits(random, (1, vocab_size), exponent),
+            exponent=exponent,
+            token_ids=random.integers(0, vocab_size, 5).tolist(),
+            top_count=int(random.choice([0, 1, 5, 20])),
+        )
+        for exponent in exponents
+    ]
+    nothing = np.full((1, vocab_size), NOT_ALLOWED)
+    return [*found, Row(logits=nothing, exponent=0, token_ids=[0, 0], top_count=3)]
+
+
+@cache
+def told_by_the_reference(vocab_size: int) -> list[LogProbs | str]:
+    plan = compile_choosing(open_named("reference"), vocab_size)
+    return [row.told(plan) for row in rows(vocab_size)]
+
+
+@pytest.mark.parametrize("vocab_size", [1, 2, 300, 33_000])
+def test_log_probabilities(native_name: str, vocab_size: int) -> None:
+    plan = compile_choosing(open_named(native_name), vocab_size)
+    assert [row.told(plan) for row in rows(vocab_size)] == told_by_the_reference(vocab_size)
+    plan.close()
+    assert "LogitRangeError" in told_by_the_reference(300)
+
+
+@pytest.mark.parametrize("token_ids", [[3], [-1], [0, 1 << 31]])
+def test_log_probabilities_of_ids_beyond_the_vocabulary(
+    backend_name: str, token_ids: list[int]
+) -> None:
+    plan = compile_choosing(open_named(backend_name), 3)
+    logits = memoryview(np.zeros(3, np.int64))
+    with pytest.raises(OpShapeError, match="id"):
+        plan.logprobs(logits, 0, token_ids)
+    with pytest.raises(OpShapeError, match="logits"):
+        plan.logprobs(logits[:2], 0, [0])
+    plan.close()

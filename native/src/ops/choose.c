@@ -54,7 +54,7 @@ static int32_t choose_by_scores(const sslm_choice *choice, const int64_t *logits
     TIERED(sslm_score_logits)(logits, count, exponent, choice->scores);
     TIERED(sslm_take_all)(&candidates, choice->scores, count);
     if (candidates.largest == SSLM_SCORE_ABSENT) return SSLM_NONE_ALLOWED;
-    if (candidates.largest == SSLM_INT32_MAX || candidates.largest == -SSLM_INT32_MAX) return SSLM_SCORE_REFUSED;
+    if (is_refused(candidates.largest)) return SSLM_SCORE_REFUSED;
     if (has_changes(choice)) {
         TIERED(sslm_change_scores)(choice, position);
         TIERED(sslm_take_all)(&candidates, choice->scores, count);

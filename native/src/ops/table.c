@@ -16,4 +16,5 @@ const sslm_kernel_table TIERED(sslm_kernels) = {
         [SSLM_OP_CHOOSE] = TIERED(sslm_choose),
         [SSLM_OP_MOVING_AVERAGE] = TIERED(sslm_moving_average),
     },
+    .logprobs = TIERED(sslm_tell_logprobs),
 };

@@ -46,6 +46,16 @@ class AccumulatorBoundError(NumericError):
     highest: int
 
 
+class LogitRangeError(NumericError):
+    """Log-probabilities were asked for, and a logit is larger than scores can be."""
+
+    status = Status.LOGIT_RANGE
+    message = (
+        "the largest logit is 2048 or more, or -2048 or less, and scores end there: "
+        "log-probabilities cannot be told"
+    )
+
+
 class SegmentRangeError(ArgumentError):
     """A run asked for segments that the program does not have."""
 

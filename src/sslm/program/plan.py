@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from sslm.program.choice_data import ChoiceData
+from sslm.program.logprobs import LogProbs
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
 
@@ -165,6 +166,25 @@ class Plan(Protocol):
         Raises:
             SslmError: What a run raised. Its sequences, and those whose turn would have come after
                 it, stand where they stood.
+        """
+
+    def logprobs(
+        self, logits: memoryview, exponent: int, token_ids: Sequence[int], *, top_count: int = 0
+    ) -> LogProbs:
+        """Return the log-probabilities of some ids, and the likeliest ids with theirs.
+
+        Those of exact logits: no bias, penalty or temperature changes them. Ids that a span did not
+        allow have none, and the others are among themselves.
+
+        Args:
+            logits: int64 [vocab_size], one row as a run wrote it.
+            exponent: A logit stands for itself times two to this: of ``Span.logit_exponents``.
+            token_ids: Whose are asked for.
+            top_count: How many of the likeliest are; few, as they are sorted one by one.
+
+        Raises:
+            LogitRangeError: If the largest logit is beyond what a score can be.
+            OpShapeError: If there are fewer logits than ids, or an id is not the vocabulary's.
         """
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sslm.backends.native.hook import FAULTS, Hook
+from sslm.backends.native.logprobs import tell_logprobs
 from sslm.backends.native.lowering import Lowering
 from sslm.backends.native.op_timings import OpTimings
 from sslm.backends.native.spans import SpanLowering
@@ -26,6 +27,7 @@ from sslm.errors.runtime import ForkedProcessError
 from sslm.memory import anonymous_memory
 from sslm.native_library import TIERS, NativeLibrary, available_tiers, borrow
 from sslm.program.lent_memory import LentMemory
+from sslm.program.logprobs import LogProbs
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import Span
 from sslm.program.program import Program
@@ -161,6 +163,27 @@ class NativePlan:
         if time is not None:
             time.layer_ns, time.block_ns = int(call.run.layer_ns), int(call.run.block_ns)
         self._require_ok(status, call.run, hook)
+
+    def logprobs(
+        self, logits: memoryview, exponent: int, token_ids: Sequence[int], *, top_count: int = 0
+    ) -> LogProbs:
+        """Return the log-probabilities of some ids; see ``Plan.logprobs``.
+
+        Raises:
+            LogitRangeError, OpShapeError, PlanClosedError, ForkedPlanError: If they cannot be told.
+        """
+        memory, handle = self._memory, self._usable_handle()
+        told = tell_logprobs(
+            self._library,
+            handle,
+            logits,
+            exponent,
+            token_ids,
+            vocab_size=self._program.vocab_size,
+            top_count=top_count,
+        )
+        del memory
+        return told
 
     def _lend(self, run: Any, cancel: memoryview | None, alive: list[Any]) -> None:
         """Let a run poll a flag and add to timings, which *alive* holds meanwhile."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from sslm.backends.reference import kernels
 from sslm.backends.reference.attention import attention
-from sslm.backends.reference.checks import check_spans, check_tensors
-from sslm.backends.reference.choosing import choose_after
+from sslm.backends.reference.checks import check_spans, check_tensors, require_row
+from sslm.backends.reference.choosing import choose_after, logprobs
 from sslm.backends.reference.panels import int32_values, panel_row, panel_rows
 from sslm.backends.reference.rows import Rows, Watcher
 from sslm.errors.native import RunCancelledError
@@ -23,6 +23,7 @@ from sslm.numerics.block_float import bfp16
 from sslm.numerics.digests import segment_digest
 from sslm.numerics.rounding import Int64Array, scale_shift
 from sslm.program import ops
+from sslm.program.logprobs import LogProbs
 from sslm.program.plan import DIGEST_SIZE_BYTES, NOT_ALLOWED, Span
 from sslm.program.program import Program, SegmentKind
 from sslm.program.sequence_data import SequenceData
@@ -108,6 +109,15 @@ class ReferencePlan:
             budget_units=budget_units,
             row_count_max=row_count_max,
         )
+
+    def logprobs(
+        self, logits: memoryview, exponent: int, token_ids: Sequence[int], *, top_count: int = 0
+    ) -> LogProbs:
+        """Return the log-probabilities of some ids; see ``Plan.logprobs``."""
+        row = np.frombuffer(logits, dtype=np.int64)
+        vocab_size = self.program.vocab_size
+        require_row(vocab_size, len(row), token_ids)
+        return logprobs(row[:vocab_size], exponent, token_ids, top_count)
 
     def close(self) -> None:
         """Let go of the tensors."""

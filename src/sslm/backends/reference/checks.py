@@ -85,6 +85,18 @@ def check_spans(program: Program, spans: Sequence[Span]) -> None:
                 _require(where, "a page", page, 0, span.memory.pool.nbytes // page_size_bytes - 1)
 
 
+def require_row(vocab_size: int, logit_count: int, token_ids: Sequence[int]) -> None:
+    """Raise unless a row of logits has all of the vocabulary, and ids are of it.
+
+    Raises:
+        OpShapeError: If there are fewer logits, or an id is outside.
+    """
+    where = "LogProbs"
+    _require(where, "logits", logit_count, vocab_size, 1 << 31)
+    for token_id in token_ids:
+        _require(where, "a token id", token_id, 0, vocab_size - 1)
+
+
 def _require(where: str, what: str, found: int, lowest: int, highest: int) -> None:
     if not lowest <= found <= highest:
         raise OpShapeError(where, what, str(found), f"{lowest} to {highest}")

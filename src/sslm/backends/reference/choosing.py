@@ -1,15 +1,19 @@
 """Choosing the token after a row, the obvious way (docs/arithmetic.md, "Choosing")."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from sslm.backends.reference.damped import damped
+from sslm.errors.program import LogitRangeError
+from sslm.numerics.logarithm import log_weight
 from sslm.numerics.philox import random_bits
 from sslm.numerics.rounding import INT32_MAX, Int64Array, div_round, rshift_round
 from sslm.numerics.weights import WEIGHT_BITS, weights
 from sslm.program.choice import MICRO, SCORE_BITS, Choice, Decoder, Scale, score_of
+from sslm.program.logprobs import LogProbs
 from sslm.program.plan import NOT_ALLOWED, Span
 from sslm.program.sequence_data import NONE_ALLOWED, SCORE_REFUSED
 
@@ -59,6 +63,29 @@ def choose(
         return _draw(ids, weighed, choice, position=len(token_ids))
     answer = token_ids[answer_start:]
     return damped(ids.tolist(), weighed.tolist(), answer, choice)
+
+
+def logprobs(
+    logits: Int64Array, exponent: int, token_ids: Sequence[int], top_count: int
+) -> LogProbs:
+    """Return the log-probabilities of ids, and of the likeliest; see ``Plan.logprobs``.
+
+    Raises:
+        LogitRangeError: If the largest logit is beyond what a score can be.
+    """
+    scores = scores_of(logits, exponent)
+    ids = in_order(scores)
+    if not len(ids):
+        return LogProbs(values=(None,) * len(token_ids), top=())
+    largest = int(scores[ids[0]])
+    if is_refused(largest):
+        raise LogitRangeError
+    total = int(weigh(scores[ids], Choice().exponent_scale()).sum())
+    values = scores - largest - log_weight(total, SCORE_BITS)
+    return LogProbs(
+        values=tuple(None if scores[i] == ABSENT else int(values[i]) for i in token_ids),
+        top=tuple((int(i), int(values[i])) for i in ids[:top_count]),
+    )
 
 
 def scores_of(logits: Int64Array, exponent: int) -> Int64Array:

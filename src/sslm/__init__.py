@@ -6,12 +6,15 @@ from sslm.version import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sslm.catalog.loading import load
+    from sslm.catalog.replaying import replay
     from sslm.engine.async_stream import AsyncStream
     from sslm.engine.live_prefix import LivePrefix
     from sslm.engine.live_scheduler import LiveScheduler, SliceFailure
     from sslm.engine.live_sequence import LiveSequence
     from sslm.engine.model import Model
-    from sslm.engine.request import AnswerOptions
+    from sslm.engine.records import Record, read_record
+    from sslm.engine.replay import ReplayDifference, ReplayReport
+    from sslm.engine.request import AnswerOptions, RecordedOptions
     from sslm.engine.results import (
         Completion,
         Footprint,
@@ -84,6 +87,10 @@ __all__ = [
     "OptionRangeError",
     "ParallelFor",
     "ParallelForBrokenError",
+    "Record",
+    "RecordedOptions",
+    "ReplayDifference",
+    "ReplayReport",
     "ResourceError",
     "Session",
     "SessionFootprint",
@@ -103,6 +110,8 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "load",
+    "read_record",
+    "replay",
     "workspace_size_bytes",
 ]
 
@@ -110,6 +119,8 @@ __version__ = VERSION
 
 _HOMES = {
     "load": "sslm.catalog.loading",
+    "read_record": "sslm.engine.records",
+    "replay": "sslm.catalog.replaying",
     "AnswerOptions": "sslm.engine.request",
     "AsyncStream": "sslm.engine.async_stream",
     "Completion": "sslm.engine.results",
@@ -121,6 +132,10 @@ _HOMES = {
     "Model": "sslm.engine.model",
     "ModelSpec": "sslm.engine.spec",
     "ParallelFor": "sslm.program.parallel_for",
+    "Record": "sslm.engine.records",
+    "RecordedOptions": "sslm.engine.request",
+    "ReplayDifference": "sslm.engine.replay",
+    "ReplayReport": "sslm.engine.replay",
     "Session": "sslm.engine.session",
     "SessionFootprint": "sslm.engine.results",
     "SessionStream": "sslm.engine.session_stream",

@@ -1,14 +1,18 @@
-"""Saved sequences in files, each of which is complete or not there."""
+"""Saved sequences, or records, in files, each of which is complete or not there."""
 
 import os
 from pathlib import Path
 
-from sslm.artifact.atomic_file import atomic_file
+from sslm import limits
+from sslm.artifact.atomic_file import atomic_file, require_place
 from sslm.artifact.file_bytes import CopiedFile
+from sslm.errors.commands import OutputNotFileError
 from sslm.errors.reading import UnreadableFileError
+from sslm.errors.records import NotARecordError
 from sslm.errors.saves import NotASaveError
 from sslm.formats.mapped_file import open_regular_file
-from sslm.formats.save_blob import MAGIC
+from sslm.formats.record_blob import MAGIC as RECORD_MAGIC
+from sslm.formats.save_blob import MAGIC as SAVE_MAGIC
 
 
 def write_saved_file(path: str | os.PathLike[str], blob: bytes) -> None:
@@ -47,16 +51,45 @@ def read_saved_file(
         TruncatedFileError: If it became shorter meanwhile.
         UnreadableFileError: If the system refuses, or it is a folder, a pipe or a device.
     """
-    _require_magic(path)
+    found = _beginning(path, len(SAVE_MAGIC))
+    if found != SAVE_MAGIC:
+        raise NotASaveError(found)
     return CopiedFile(path, size_at_most_bytes=size_at_most_bytes).view
 
 
-def _require_magic(path: str | os.PathLike[str]) -> None:
+def require_record_place(path: str | os.PathLike[str]) -> None:
+    """Raise before a request is computed what would keep its record from being written.
+
+    A record, or an empty file, is replaced; nothing else is.
+
+    Raises:
+        OutputNotFileError: If something lies there that is neither.
+        UnwritableFileError, DiskFullError: If the system does not let us make a file there.
+        ArgumentError: As :func:`sslm.artifact.atomic_file.require_place` does.
+    """
+    require_place(path, is_replaced=True)
+    if os.path.lexists(path) and _beginning(path, len(RECORD_MAGIC)) not in (b"", RECORD_MAGIC):
+        raise OutputNotFileError(os.fspath(path), "it is no record of a request")
+
+
+def read_record_file(path: str | os.PathLike[str]) -> memoryview:
+    """Return the bytes of a file that begins as a record does, copied.
+
+    Raises:
+        NotARecordError: If it begins otherwise; no more of it was read.
+        MemoryBudgetError: If it is larger than records are; likewise.
+        CopyMemoryError, TruncatedFileError, UnreadableFileError: As :func:`read_saved_file` does.
+    """
+    found = _beginning(path, len(RECORD_MAGIC))
+    if found != RECORD_MAGIC:
+        raise NotARecordError(found)
+    return CopiedFile(path, size_at_most_bytes=limits.RECORD_SIZE_BYTES_MAX).view
+
+
+def _beginning(path: str | os.PathLike[str], size_bytes: int) -> bytes:
     try:
         with open_regular_file(Path(path)) as file:
-            found = file.read(len(MAGIC)) or b""
+            return file.read(size_bytes) or b""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UnreadableFileError(os.fspath(path), reason) from error
-    if found != MAGIC:
-        raise NotASaveError(found)

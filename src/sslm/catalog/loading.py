@@ -62,7 +62,8 @@ def load(
     _require_types(name_or_path, cache_dir, download, mmap, on_progress)
     sha256 = None if sha256 is None else checked_sha256(sha256)
     tell = on_progress or (lambda what, done, total: None)
-    path = _resolve(name_or_path, Cache(cache_folder(cache_dir)), download, tell)
+    cache = Cache(cache_folder(cache_dir))
+    path = model_path(name_or_path, cache, download=download, on_progress=tell)
     try:
         model = Model(
             path,
@@ -106,9 +107,24 @@ def _require_types(
     require_callback("on_progress", on_progress)
 
 
-def _resolve(
-    name_or_path: str | os.PathLike[str], cache: Cache, download: bool, on_progress: Progress
+def model_path(
+    name_or_path: str | os.PathLike[str],
+    cache: Cache,
+    *,
+    download: bool,
+    on_progress: Progress = lambda what, done, total: None,
 ) -> Path:
+    """Return the path of a model's file, once a known one is there.
+
+    Args:
+        name_or_path: As for :func:`load`.
+        cache: Where names are looked up.
+        download: Whether a known model may be fetched.
+        on_progress: As for :func:`load`.
+
+    Raises:
+        UnknownModelError, OfflineError, NetworkError: As :func:`load` does.
+    """
     if is_path(name_or_path):
         return Path(name_or_path)
     name = str(name_or_path)

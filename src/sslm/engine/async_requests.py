@@ -9,7 +9,7 @@ from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.prompts import MessageLike, Prompt
-from sslm.engine.request import AnswerOptions
+from sslm.engine.request import RecordedOptions
 from sslm.engine.requests import Requests
 from sslm.engine.results import Completion
 
@@ -27,7 +27,7 @@ class AsyncRequests(Requests):
         prompt: Prompt,
         *,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Completion:
         """Continue a prompt; see :meth:`generate`."""
         return await self.astream(prompt, deadline_s=deadline_s, **options).read()
@@ -37,14 +37,14 @@ class AsyncRequests(Requests):
         prompt: Prompt,
         *,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> AsyncStream:
         """Continue a prompt, piece by piece; see :meth:`stream`.
 
         What is wrong with the prompt is raised when the first piece is awaited.
         """
         cutoff = Cutoff(deadline_s)
-        start = partial(self._prompt_stream, cutoff, prompt, self._wanted(options))
+        start = partial(self._prompt_stream, cutoff, prompt, self._recorded(options))
         return AsyncStream(self._background, cutoff, start)
 
     async def achat(
@@ -53,7 +53,7 @@ class AsyncRequests(Requests):
         *,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Completion:
         """Answer a conversation; see :meth:`chat`."""
         stream = self.achat_stream(messages, date=date, deadline_s=deadline_s, **options)
@@ -65,9 +65,9 @@ class AsyncRequests(Requests):
         *,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> AsyncStream:
         """Answer a conversation, piece by piece; see :meth:`chat_stream`."""
         cutoff = Cutoff(deadline_s)
-        start = partial(self._chat_stream, cutoff, messages, self._wanted(options), date=date)
+        start = partial(self._chat_stream, cutoff, messages, self._recorded(options), date=date)
         return AsyncStream(self._background, cutoff, start)

@@ -5,6 +5,7 @@ from collections.abc import Generator
 from sslm.engine.answer import Answer
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.log import LOGGER
+from sslm.engine.recording import Recorder
 from sslm.engine.request import Request
 from sslm.engine.results import NANOSECONDS_PER_MS, Completion, StreamChunk, Usage
 from sslm.engine.runner import Runner
@@ -28,6 +29,7 @@ class Generation:
 
     Raises:
         ContextLengthError: If the prompt leaves no room for an answer.
+        ArgumentError, UnwritableFileError, DiskFullError: If its record cannot be written.
         TokenIdTypeError, TokenIdRangeError: If a prompt id is none of the vocabulary.
     """
 
@@ -39,7 +41,9 @@ class Generation:
         cutoff: Cutoff,
         source: TokenSource | None = None,
     ) -> None:
-        self._source = source or LoneSource(runner)
+        target = request.record
+        is_traced = target is not None and target.has_segments
+        self._source = source or LoneSource(runner, is_traced=is_traced)
         context_tokens = self._source.context_tokens
         room = context_tokens - len(request.prompt_ids)
         if room < 1:
@@ -48,6 +52,16 @@ class Generation:
         self._runner = runner
         self._max_tokens = min(request.max_tokens, room)
         self._answer = Answer(tokenizer, request, max_tokens=self._max_tokens)
+        self._recorder: Recorder | None = None
+        if target is not None:
+            self._recorder = Recorder(
+                target,
+                runner.program,
+                runner.model_id,
+                request=request,
+                context_tokens=context_tokens,
+                max_tokens=self._max_tokens,
+            )
         self._digest = b""
         self.is_complete = False
         self._cutoff = cutoff
@@ -90,11 +104,16 @@ class Generation:
             with self._cutoff.watched(), opened as tokens:
                 try:
                     while not self._answer.is_complete:
-                        yield from self._answer.take(tokens.next_token())
+                        token_id = tokens.next_token()
+                        if self._recorder is not None:
+                            self._recorder.take(tokens)
+                        yield from self._answer.take(token_id)
                     self._digest = tokens.digest()
                     self._source.keep(self.text)
                     self._receipt, self._cached_count = tokens.receipt(), tokens.cached_count
                     self._new_count = tokens.computed_count
+                    if self._recorder is not None:
+                        self._recorder.write(self._answer, self._digest)
                     self.is_complete = True
                 finally:
                     self._position = tokens.position

@@ -1,6 +1,7 @@
 """A prompt with what is asked of its answer."""
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Final, TypedDict
@@ -8,6 +9,7 @@ from typing import Final, TypedDict
 from sslm import limits
 from sslm.arguments import checked_int
 from sslm.engine.options import require_known
+from sslm.engine.record_target import RecordTarget, record_target
 from sslm.errors.runtime import EmptyPromptError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTypeError
@@ -31,6 +33,20 @@ class AnswerOptions(TypedDict, total=False):
     stop_token_ids: Iterable[int] | None
 
 
+class RecordedOptions(AnswerOptions, total=False):
+    """What may be asked of an answer by the calls that can record it.
+
+    Attributes:
+        record: File that gets a record of the request, once it is complete; a record that is there
+            is replaced. None writes nothing.
+        record_segments: Whether the record has a digest of every segment at every token, too, so
+            that a difference can be traced to the segment: costs time and four bytes each.
+    """
+
+    record: str | os.PathLike[str] | None
+    record_segments: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What is asked of an answer, whatever the prompt.
@@ -40,6 +56,7 @@ class Wanted:
         stop: Strings that end the answer.
         stop_token_ids: Ids that end the answer.
         choosing: How its tokens are chosen.
+        record: Where its record goes, or None.
 
     Raises:
         OptionRangeError: If an option is out of range.
@@ -49,6 +66,7 @@ class Wanted:
     stop: tuple[str, ...]
     stop_token_ids: frozenset[int]
     choosing: SeededChoice = PLAIN
+    record: RecordTarget | None = None
 
     def __post_init__(self) -> None:
         most = limits.CONTEXT_TOKENS_MAX
@@ -93,24 +111,33 @@ class Request(Wanted):
         Wanted.__post_init__(self)
 
 
-def wanted(options: AnswerOptions, *, end_token_ids: frozenset[int], vocab_size: int) -> Wanted:
+def wanted(
+    options: AnswerOptions,
+    *,
+    end_token_ids: frozenset[int],
+    vocab_size: int,
+    kind: type[AnswerOptions] = AnswerOptions,
+) -> Wanted:
     """Return what options ask for, which callers gave by name.
 
     Args:
         options: Of any names and types.
         end_token_ids: Ids with which the model itself ends an answer.
         vocab_size: Ids are below it.
+        kind: Which names there are.
 
     Raises:
         UnknownOptionError: If there is no option of a name.
         TextTypeError: If a stop string is bytes.
         OptionRangeError: If one is of another type or out of its range.
     """
-    require_known(options, AnswerOptions.__annotations__)
+    require_known(options, kind.__annotations__)
+    named: Mapping[str, object] = options
     return Wanted(
         max_tokens=options.get("max_tokens", DEFAULT_MAX_TOKENS),
         stop=stop_strings(options.get("stop")),
         stop_token_ids=end_token_ids | _stop_ids(options.get("stop_token_ids"), vocab_size),
+        record=record_target(named.get("record"), named.get("record_segments", False)),
     )
 
 

@@ -4,14 +4,16 @@ import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Unpack
+from typing import Unpack, cast
 
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
-from sslm.engine.request import AnswerOptions, Request, Wanted, wanted
+from sslm.engine.records import Record, options_of_record
+from sslm.engine.reexecution import require_replayable
+from sslm.engine.request import AnswerOptions, RecordedOptions, Request, Wanted, wanted
 from sslm.engine.results import Completion
 from sslm.engine.runner import Runner
 from sslm.engine.stream import Stream
@@ -21,6 +23,7 @@ from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
+from sslm.text.detokenizer import Detokenizer
 from sslm.text.tokenizer import Tokenizer
 
 
@@ -49,21 +52,21 @@ class Requests(ABC):
         prompt: Prompt,
         *,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Completion:
         """Continue a prompt, greedily if nothing else is asked.
 
         Args:
             prompt: Text, in which control tokens are literal, or token ids.
             deadline_s: Seconds that the call may take, 0 or more, or None for no bound.
-            **options: What is asked of the answer; see :class:`AnswerOptions`.
+            **options: What is asked of the answer; see :class:`RecordedOptions`.
 
         Raises:
             ArgumentError: If the request cannot be met, one class per cause; nothing was computed.
             MemoryBudgetError: If its sequence does not fit ``memory_bytes`` beside others.
             DeadlineExceededError: If time was over first; it tells how far the answer was.
         """
-        return self._prompt_stream(Cutoff(deadline_s), prompt, self._wanted(options)).read()
+        return self._prompt_stream(Cutoff(deadline_s), prompt, self._recorded(options)).read()
 
     def stream(
         self,
@@ -71,7 +74,7 @@ class Requests(ABC):
         *,
         deadline_s: float | None = None,
         on_progress: Report | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Stream:
         """Continue a prompt, piece by piece; see :meth:`generate`.
 
@@ -79,7 +82,7 @@ class Requests(ABC):
         *on_progress* is told how many of its tokens are, and how many there are.
         """
         require_callback("on_progress", on_progress)
-        stream = self._prompt_stream(Cutoff(deadline_s), prompt, self._wanted(options))
+        stream = self._prompt_stream(Cutoff(deadline_s), prompt, self._recorded(options))
         return stream.telling(on_progress)
 
     def chat(
@@ -88,7 +91,7 @@ class Requests(ABC):
         *,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Completion:
         """Answer a conversation, greedily if nothing else is asked.
 
@@ -103,7 +106,7 @@ class Requests(ABC):
             NoChatTemplateError: If the model has no chat template.
             SslmError: As :meth:`generate`, and what a bad message or template raises.
         """
-        wanted = self._wanted(options)
+        wanted = self._recorded(options)
         return self._chat_stream(Cutoff(deadline_s), messages, wanted, date=date).read()
 
     def chat_stream(
@@ -113,18 +116,75 @@ class Requests(ABC):
         date: datetime.date | None = None,
         deadline_s: float | None = None,
         on_progress: Report | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Stream:
         """Answer a conversation, piece by piece; see :meth:`chat` and :meth:`stream`."""
         require_callback("on_progress", on_progress)
-        wanted = self._wanted(options)
+        wanted = self._recorded(options)
         stream = self._chat_stream(Cutoff(deadline_s), messages, wanted, date=date)
         return stream.telling(on_progress)
+
+    def branch(
+        self,
+        original: Record,
+        token_count: int,
+        *,
+        deadline_s: float | None = None,
+        on_progress: Report | None = None,
+        **options: Unpack[RecordedOptions],
+    ) -> Stream:
+        """Go on from the first tokens of a recorded answer, as the record would or otherwise.
+
+        What is kept of the answer belongs to the prompt of this one, also where tokens are chosen
+        by those of the answer.
+
+        Args:
+            original: Of this model.
+            token_count: How many of the answer's ids are kept, from 0 to all.
+            deadline_s: As for :meth:`generate`.
+            on_progress: As for :meth:`stream`.
+            **options: In place of the record's own; ``max_tokens`` counts new ids, and is what the
+                recorded request had left.
+
+        Raises:
+            RecordModelError, RecordArithmeticError, RecordTokenError: If it is another model's.
+            SslmError: As :meth:`stream`.
+        """
+        require_callback("on_progress", on_progress)
+        self._require_usable()
+        require_replayable(original.saved, self._runner.program, self._runner.model_id)
+        own = options_of_record(original, token_count, self._stop_token_ids)
+        wanted = self._recorded(cast(RecordedOptions, {**own, **options}))
+        kept = original.token_ids[:token_count]
+        is_continuation = original.saved.is_continuation or bool(kept)
+        ids = (*original.prompt_token_ids, *kept)
+        request = wanted.of(ids, is_continuation=is_continuation)
+        return self._request_stream(Cutoff(deadline_s), request).telling(on_progress)
+
+    def kept_text(self, original: Record, token_count: int) -> str:
+        """Return the text of a recorded answer's first ids, those that end one left out.
+
+        Raises:
+            RecordModelError, RecordArithmeticError, RecordTokenError: If it is another model's.
+        """
+        require_replayable(original.saved, self._runner.program, self._runner.model_id)
+        kept = [one for one in original.token_ids[:token_count] if one not in self._stop_token_ids]
+        detokenizer = Detokenizer(self.tokenizer, is_continuation=original.saved.is_continuation)
+        return "".join(detokenizer.push(token_id) for token_id in kept) + detokenizer.finish()
 
     def _wanted(self, options: AnswerOptions) -> Wanted:
         """Return what options ask for; see :func:`sslm.engine.request.wanted`."""
         vocab_size = self._runner.program.vocab_size
         return wanted(options, end_token_ids=self._stop_token_ids, vocab_size=vocab_size)
+
+    def _recorded(self, options: RecordedOptions) -> Wanted:
+        """Return what options ask for, a record among it."""
+        return wanted(
+            options,
+            end_token_ids=self._stop_token_ids,
+            vocab_size=self._runner.program.vocab_size,
+            kind=RecordedOptions,
+        )
 
     def _prompt_stream(self, cutoff: Cutoff, prompt: Prompt, wanted: Wanted) -> Stream:
         self._require_usable()

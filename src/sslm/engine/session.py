@@ -15,7 +15,7 @@ from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, bounded_messages
-from sslm.engine.request import AnswerOptions, wanted
+from sslm.engine.request import RecordedOptions, wanted
 from sslm.engine.requests import require_time
 from sslm.engine.results import Completion, SessionFootprint
 from sslm.engine.runner import Runner
@@ -149,7 +149,7 @@ class Session(Closing):
         text: str,
         *,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Completion:
         """Say something and return the answer; both are then part of the conversation.
 
@@ -174,7 +174,7 @@ class Session(Closing):
         *,
         deadline_s: float | None = None,
         on_progress: Report | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> SessionStream:
         """Say something and return the answer piece by piece; see :meth:`say`.
 
@@ -191,7 +191,7 @@ class Session(Closing):
         text: str,
         *,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Completion:
         """Say something in place of an earlier message; what came after that is forgotten.
 
@@ -216,7 +216,7 @@ class Session(Closing):
         *,
         deadline_s: float | None = None,
         on_progress: Report | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> SessionStream:
         """Say something in place of an earlier message; see :meth:`edit` and :meth:`stream`."""
         require_callback("on_progress", on_progress)
@@ -228,7 +228,7 @@ class Session(Closing):
         text: str,
         *,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> Completion:
         """Say something and return the answer; see :meth:`say`."""
         return await self.astream(text, deadline_s=deadline_s, **options).read()
@@ -238,7 +238,7 @@ class Session(Closing):
         text: str,
         *,
         deadline_s: float | None = None,
-        **options: Unpack[AnswerOptions],
+        **options: Unpack[RecordedOptions],
     ) -> AsyncStream:
         """Say something and return the answer piece by piece; see :meth:`stream`.
 
@@ -328,19 +328,19 @@ class Session(Closing):
             self._memory.close()
 
     def _read(
-        self, cutoff: Cutoff, index: int | None, text: str, options: AnswerOptions
+        self, cutoff: Cutoff, index: int | None, text: str, options: RecordedOptions
     ) -> Completion:
         with self._tokens.call():
             return self._made_stream(cutoff, index, text, options).read_in_call()
 
     def _stream(
-        self, cutoff: Cutoff, index: int | None, text: str, options: AnswerOptions
+        self, cutoff: Cutoff, index: int | None, text: str, options: RecordedOptions
     ) -> SessionStream:
         with self._tokens.call():
             return self._made_stream(cutoff, index, text, options)
 
     def _made_stream(
-        self, cutoff: Cutoff, index: int | None, text: str, options: AnswerOptions
+        self, cutoff: Cutoff, index: int | None, text: str, options: RecordedOptions
     ) -> SessionStream:
         self._runner.require_owner()
         self._tokens.require_ready()
@@ -351,8 +351,15 @@ class Session(Closing):
         ids = self._encode(asked, add_generation_prompt=True)
         marks = message_marks(self._encode, asked, ids, self._tokens.cached_count(ids))
         require_time(cutoff)
-        vocab_size = self._runner.program.vocab_size
-        asks = wanted(options, end_token_ids=self._stop_token_ids, vocab_size=vocab_size)
+        asks = wanted(
+            options,
+            end_token_ids=self._stop_token_ids,
+            vocab_size=self._runner.program.vocab_size,
+            kind=RecordedOptions,
+        )
+        if asks.record is not None and asks.record.has_segments:
+            # What a checkpoint holds was computed without them.
+            raise OptionRangeError("record_segments", "True", "False in a session")
         request = asks.of(ids, is_continuation=False)
         source = SessionSource(
             self._tokens,

@@ -45,10 +45,12 @@ class LoneSource:
 
     Args:
         runner: Of the model.
+        is_traced: Whether the digests of every segment are kept.
     """
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, *, is_traced: bool = False) -> None:
         self._runner = runner
+        self._is_traced = is_traced
 
     @property
     def context_tokens(self) -> int:
@@ -70,7 +72,9 @@ class LoneSource:
             MemoryBudgetError: If it does not fit the bound beside the others.
             ForkedProcessError: If the model was opened by another process.
         """
-        options = SequenceOptions(context_tokens=len(prompt_ids) + answer_tokens - 1)
+        options = SequenceOptions(
+            context_tokens=len(prompt_ids) + answer_tokens - 1, is_traced=self._is_traced
+        )
         with (
             self._runner.pool(options) as pool,
             TokenSession(
@@ -89,6 +93,7 @@ class LoneSource:
                 require_time=cutoff.require_time,
                 on_progress=on_progress,
                 clock_ns=time.perf_counter_ns,
+                is_traced=self._is_traced,
             ) as request,
         ):
             yield request

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from sslm.engine.runner import Runner, run_greedy
+from sslm.formats.record_blob import SHORT_DIGEST_SIZE_BYTES
 from sslm.numerics.digests import head_digest
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program, SegmentKind
@@ -82,6 +83,33 @@ def run_traced(
             digest=sequence.answer_digest(token_ids),
             segment_digests=tuple(digest.digest() for digest in digests),
         )
+
+
+def row_digests(program: Program, chunk: Chunk, row: int) -> list[bytes]:
+    """Return the digests of embed and each layer at one row of a traced chunk, 32 bytes each."""
+    span, size = chunk.span, DIGEST_SIZE_BYTES
+    if span.trace is None:
+        raise AssertionError("the sequence was made traced")
+    places = (size * (at * span.row_count + row) for at in range(program.first_head_index))
+    return [bytes(span.trace.segments[place : place + size]) for place in places]
+
+
+def last_head_digest(program: Program, chunk: Chunk) -> bytes:
+    """Return the digest of the scores of a chunk's last row, which is scored."""
+    span, size = chunk.span, 8 * program.vocab_size
+    if span.logits is None:
+        raise AssertionError("the last row of what was pushed is scored")
+    row = span.row_count - 1 - span.first_logits_row
+    position = span.first_position + span.row_count - 1
+    logits = span.logits[size * row : size * (row + 1)]
+    return head_digest(program.arithmetic_version, position, logits)
+
+
+def short_digests(program: Program, chunk: Chunk) -> list[bytes]:
+    """Return the digests of embed, each layer and the head at a chunk's last row, shortened."""
+    digests = row_digests(program, chunk, chunk.span.row_count - 1)
+    digests.append(last_head_digest(program, chunk))
+    return [digest[:SHORT_DIGEST_SIZE_BYTES] for digest in digests]
 
 
 def weight_digests(program: Program, tensors: Tensors) -> tuple[bytes, ...]:

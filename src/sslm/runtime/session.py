@@ -193,6 +193,7 @@ class TokenSession(Closing, Generic[NoteT]):
         require_time: Callable[[], None] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
         clock_ns: Callable[[], int] | None = None,
+        is_traced: bool = False,
     ) -> TokenRequest[NoteT]:
         """Begin a request, which computes nothing before its first token is asked for.
 
@@ -207,6 +208,7 @@ class TokenSession(Closing, Generic[NoteT]):
             on_progress: Called with how many tokens of the prompt are taken in, and how many there
                 are.
             clock_ns: Read for the receipt. Without it no clock is read.
+            is_traced: Whether the digests of every segment are kept while it is computed.
 
         Raises:
             SessionNotAcceptingError: If the session has to be reset first.
@@ -236,6 +238,7 @@ class TokenSession(Closing, Generic[NoteT]):
                 require_time=require_time,
                 on_progress=on_progress,
                 clock_ns=clock_ns,
+                is_traced=is_traced,
             )
             self._request = weakref.ref(request)
             return request

@@ -17,6 +17,7 @@ from sslm.errors.runtime import (
     ObjectClosedError,
 )
 from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
@@ -73,6 +74,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         require_time: Callable[[], None] | None,
         on_progress: Callable[[int, int], None] | None,
         clock_ns: Callable[[], int] | None,
+        is_traced: bool = False,
     ) -> None:
         self._session = session
         self._prompt_ids = prompt_ids
@@ -82,6 +84,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._require_time = require_time
         self._on_progress = on_progress
         self._clock_ns = clock_ns
+        self._is_traced = is_traced
         self._times_ns: list[int] = []
         self._base: Snapshot | None = None
         self._sequence: Sequence | None = None
@@ -135,10 +138,23 @@ class TokenRequest(Closing, Generic[NoteT]):
         Raises:
             ObjectClosedError: If the request is closed.
         """
-        self._require_open()
-        if self._sequence is None:
-            raise ObjectClosedError("request")
-        return self._sequence.answer_digest(self.token_ids)
+        return self._computed().answer_digest(self.token_ids)
+
+    def link(self) -> bytes:
+        """Return the chain of digests over all computed positions, 32 bytes.
+
+        Raises:
+            ObjectClosedError: If the request is closed.
+        """
+        return self._computed().digest
+
+    def last_chunk(self) -> Chunk:
+        """Return the rows that were computed last; valid until the next token is asked for.
+
+        Raises:
+            ObjectClosedError: If the request is closed.
+        """
+        return self._computed().state.last_chunk()
 
     def commit(self, note: NoteT, closing: TokenIds[int] = ()) -> None:
         """Make prompt and answer so far part of the conversation, and end the request.
@@ -216,7 +232,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         checkpoints = session.committed.checkpoints
         base = checkpoints.longest_prefix(session.model_id, NO_ADAPTER, self._prompt_ids)
         longest = min(self._position_count + _CLOSING_TOKENS_MAX + 1, session.context_tokens)
-        options = SequenceOptions(context_tokens=longest)
+        options = SequenceOptions(context_tokens=longest, is_traced=self._is_traced)
         sequence = Sequence(session.program, session.pool, session.model_id, options)
         self._sequence = sequence
         if base is not None:
@@ -274,6 +290,13 @@ class TokenRequest(Closing, Generic[NoteT]):
     def _look_at_clock(self) -> None:
         if self._clock_ns is not None:
             self._times_ns.append(self._clock_ns())
+
+    def _computed(self) -> Sequence:
+        """Return the sequence of an open request that has chosen a token."""
+        self._require_open()
+        if self._sequence is None:
+            raise ObjectClosedError("request")
+        return self._sequence
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -1,0 +1,121 @@
+"""Records of requests, as callers see them."""
+
+import os
+from dataclasses import dataclass, field
+
+from sslm.arguments import checked_int
+from sslm.artifact.saved_files import read_record_file
+from sslm.engine.options import checked_path
+from sslm.engine.results import FinishReason
+from sslm.formats.record_blob import RecordFinish, SavedRecord
+from sslm.formats.record_reading import read_record as read_record_bytes
+from sslm.runtime.saved_choice import choice_of
+from sslm.sampling.options import ChoosingOptions, options_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A request and what it came to, as somebody wrote it down.
+
+    Args:
+        model_id: Hex name of the model.
+        arithmetic_version: Version of the arithmetic.
+        prompt_token_ids: The prompt.
+        token_ids: The answer, the id that ended it included.
+        digest: Hex digest of the answer.
+        finish_reason: Why the answer ended.
+        stop_reason: The id or string that ended it, or None.
+        max_tokens: Most ids of the answer that were asked for.
+        context_tokens: Most ids of prompt and answer that there was room for.
+        stop: Strings that end the answer.
+        stop_token_ids: Ids that end the answer.
+        seed: Of the draws; 0 where nothing was drawn.
+        has_segments: Whether there are digests of every segment at every token.
+        saved: All of it, as it is written.
+    """
+
+    model_id: str
+    arithmetic_version: int
+    prompt_token_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    digest: str
+    finish_reason: FinishReason
+    stop_reason: int | str | None
+    max_tokens: int
+    context_tokens: int
+    stop: tuple[str, ...]
+    stop_token_ids: tuple[int, ...]
+    seed: int
+    has_segments: bool
+    saved: SavedRecord = field(repr=False)
+
+    @property
+    def choosing(self) -> ChoosingOptions:
+        """The options of choosing tokens that are not the default, as they were rounded."""
+        return options_of(choice_of(self.saved.choice))
+
+
+def read_record(path: str | os.PathLike[str]) -> Record:
+    """Read a record, which nobody has to be trusted with.
+
+    Args:
+        path: The file's name.
+
+    Raises:
+        OptionRangeError: If *path* is none.
+        NotARecordError: If the file is no record.
+        ArtifactError: If it is damaged, or holds what no request can be; one class per defect.
+        UnreadableFileError: If the system refuses, or it is no regular file.
+    """
+    saved = read_record_bytes(read_record_file(checked_path("path", path)))
+    return Record(
+        model_id=saved.model_id.hex(),
+        arithmetic_version=saved.arithmetic_version,
+        prompt_token_ids=tuple(saved.prompt_ids),
+        token_ids=tuple(saved.token_ids),
+        digest=saved.digest.hex(),
+        finish_reason=finish_of(saved),
+        stop_reason=stop_reason_of(saved),
+        max_tokens=saved.max_tokens,
+        context_tokens=saved.context_tokens,
+        stop=saved.stop,
+        stop_token_ids=saved.stop_token_ids,
+        seed=saved.choice.seed,
+        has_segments=bool(saved.segment_count),
+        saved=saved,
+    )
+
+
+def options_of_record(
+    record: Record, token_count: object, end_token_ids: frozenset[int]
+) -> dict[str, object]:
+    """Return the options with which an answer goes on from so many of a record's tokens.
+
+    Args:
+        record: Read.
+        token_count: As a caller gave it.
+        end_token_ids: Ids with which the model itself ends an answer.
+
+    Raises:
+        OptionRangeError: If there are not so many.
+    """
+    most = len(record.token_ids)
+    count = checked_int("token_count", token_count, lowest=0, highest=most)
+    return {
+        **record.choosing,
+        "max_tokens": max(1, record.max_tokens - count),
+        "stop": record.stop,
+        "stop_token_ids": sorted({*record.stop_token_ids} - end_token_ids),
+    }
+
+
+def finish_of(saved: SavedRecord) -> FinishReason:
+    """Return why a recorded answer ended."""
+    return "length" if saved.finish is RecordFinish.LENGTH else "stop"
+
+
+def stop_reason_of(saved: SavedRecord) -> int | str | None:
+    """Return the id or string that ended a recorded answer, or None."""
+    if saved.finish is RecordFinish.STOP_TOKEN:
+        return saved.token_ids[-1]
+    return saved.stop[saved.stop_index] if saved.finish is RecordFinish.STOP_STRING else None

@@ -18,7 +18,6 @@ from sslm.memory import (
     huge_page_bytes,
     huge_page_mode,
     prefer_huge_pages,
-    touch,
 )
 from sslm.program.states import StateLayout
 from sslm.runtime.kv_pool import KvPool
@@ -54,28 +53,6 @@ def test_all_of_a_block_lies_in_huge_pages() -> None:
         block[:] = b"a" * block.nbytes
     # The last page is counted as far as it is the block's.
     assert [huge_bytes_of(block) for block in blocks] == sizes
-
-
-@on_linux
-def test_a_block_that_fills_an_eighth_of_a_huge_page_is_given_one() -> None:
-    require_huge_pages("memory", plain_anonymous())
-    sizes = [HUGE_PAGE_SIZE_BYTES // 8, HUGE_PAGE_SIZE_BYTES // 8 - 1]
-    blocks = [anonymous_memory(size) for size in sizes]
-    for block in blocks:
-        touch(block)
-    assert huge_bytes_of(blocks[0]) == sizes[0]
-
-
-@on_linux
-def test_what_was_touched_has_its_room() -> None:
-    def resident_pages() -> int:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-
-    block = anonymous_memory(SIZE)
-    before = resident_pages()
-    touch(block)
-    assert resident_pages() - before > 0.9 * SIZE / mmap.PAGESIZE
-    assert block == bytes(SIZE)
 
 
 @on_linux

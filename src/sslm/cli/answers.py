@@ -1,10 +1,11 @@
 """What commands that answer print about an answer, beside its text."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
-from sslm.cli.output import note, progress
+from sslm.cli.output import note, print_json, print_text, progress
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
@@ -25,6 +26,38 @@ def note_cut(completion: "Completion", max_tokens: int) -> None:
     count = len(completion.token_ids)
     if completion.length_reason == "context":
         note(f"the context is full: the answer ends after {count} of at most {max_tokens} tokens")
+
+
+def show_end(
+    completion: "Completion",
+    model: "Model",
+    *,
+    max_tokens: int,
+    is_json: bool,
+    facts: Mapping[str, object] | None = None,
+) -> None:
+    """Write what comes after a text that was shown, or all of an answer as JSON.
+
+    Args:
+        completion: The answer.
+        model: What answered.
+        max_tokens: Most tokens that were asked for.
+        is_json: The option of this name.
+        facts: What the JSON has besides.
+    """
+    # A line's end for a person, but not for a pipe: there stdout is the answer alone.
+    if sys.stdout.isatty() and not is_json:
+        print_text("\n")
+    note_cut(completion, max_tokens)
+    if is_json:
+        print_json(completion_facts(completion, model) | dict(facts or {}))
+    else:
+        note_digest(completion)
+
+
+def keep_silent(text: str) -> None:
+    """Print nothing of a text that is part of JSON."""
+    del text
 
 
 def read_answer(

@@ -37,6 +37,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import complain, note, shown
+from sslm.cli.record_options import RecordFolderOption
 from sslm.cli.text_input import argument_text, decode_text, require_stdin, typed_text
 from sslm.errors.base import SslmError
 from sslm.errors.text import TextTooLongError
@@ -85,6 +86,7 @@ def chat_command(
     max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
     stop: StopOption = None,
     deadline_s: DeadlineOption = None,
+    record: RecordFolderOption = None,
     cache_dir: CacheDirOption = None,
     offline: OfflineOption = False,
     no_progress: NoProgressOption = False,
@@ -115,6 +117,7 @@ def chat_command(
             max_tokens=max_tokens,
             stop=stop or (),
             deadline_s=deadline_s,
+            record_folder=record,
             no_progress=no_progress,
         )
         with session:

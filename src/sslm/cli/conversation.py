@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sslm.cli.answers import note_cut, note_digest, read_answer
 from sslm.cli.output import note, print_text, shown
+from sslm.cli.record_folder import RecordFolder
 from sslm.errors.base import SslmError
 from sslm.errors.commands import OutputExistsError, SavedFileExistsError
 from sslm.errors.sessions import NothingToUndoError
@@ -26,6 +27,7 @@ class Conversation:
         max_tokens: Most tokens of an answer.
         stop: Strings that end an answer.
         deadline_s: Seconds that an answer may take, or None.
+        record_folder: Where each answer gets a record of its own, or None.
         no_progress: Whether nothing shows how far a long prompt is.
     """
 
@@ -37,6 +39,7 @@ class Conversation:
         max_tokens: int,
         stop: Sequence[str],
         deadline_s: float | None = None,
+        record_folder: Path | None = None,
         no_progress: bool = False,
     ) -> None:
         self._session = session
@@ -44,6 +47,7 @@ class Conversation:
         self._max_tokens = max_tokens
         self._stop = stop
         self._deadline_s = deadline_s
+        self._records = RecordFolder(record_folder) if record_folder else None
         self._no_progress = no_progress
 
     def say(self, text: str) -> bool:
@@ -52,12 +56,14 @@ class Conversation:
         Ctrl-C stops the answer, and what was shown of it stays in the conversation. Where nothing
         was shown, and after an error, the message does not stay either.
         """
+        record = self._records.next_path() if self._records else None
         return self._show_answer(
             lambda on_progress: self._session.stream(
                 text,
                 max_tokens=self._max_tokens,
                 stop=self._stop,
                 deadline_s=self._deadline_s,
+                record=record,
                 on_progress=on_progress,
             )
         )
@@ -82,6 +88,7 @@ class Conversation:
             As :meth:`say`.
         """
         at = self._said()[number - 1]
+        record = self._records.next_path() if self._records else None
         return self._show_answer(
             lambda on_progress: self._session.edit_stream(
                 at,
@@ -89,6 +96,7 @@ class Conversation:
                 max_tokens=self._max_tokens,
                 stop=self._stop,
                 deadline_s=self._deadline_s,
+                record=record,
                 on_progress=on_progress,
             )
         )

@@ -1,11 +1,10 @@
 """``sslm generate``: continue a text."""
 
-import sys
 from typing import Annotated, Final
 
 import typer
 
-from sslm.cli.answers import completion_facts, note_cut, note_digest, read_answer
+from sslm.cli.answers import keep_silent, read_answer, show_end
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.options import (
     DEFAULT_BACKEND,
@@ -29,7 +28,8 @@ from sslm.cli.options import (
     TierOption,
     open_model,
 )
-from sslm.cli.output import print_json, print_text
+from sslm.cli.output import print_text
+from sslm.cli.record_options import RecordOption, RecordSegmentsOption
 from sslm.cli.text_input import argument_text, read_stdin
 
 _STDIN: Final = "-"
@@ -66,6 +66,8 @@ def generate_command(
     max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
     stop: StopOption = None,
     deadline_s: DeadlineOption = None,
+    record: RecordOption = None,
+    record_segments: RecordSegmentsOption = False,
     sha256: Sha256Option = None,
     json: JsonOption = False,
     cache_dir: CacheDirOption = None,
@@ -93,20 +95,11 @@ def generate_command(
                 max_tokens=max_tokens,
                 stop=stop,
                 deadline_s=deadline_s,
+                record=record,
+                record_segments=record_segments,
                 on_progress=on_progress,
             ),
-            on_text=_keep_silent if json else print_text,
+            on_text=keep_silent if json else print_text,
             no_progress=no_progress,
         )
-        # A line's end for a person, but not for a pipe: there stdout is the answer alone.
-        if sys.stdout.isatty() and not json:
-            print_text("\n")
-        note_cut(completion, max_tokens)
-        if json:
-            print_json(completion_facts(completion, opened))
-            return
-        note_digest(completion)
-
-
-def _keep_silent(text: str) -> None:
-    del text
+        show_end(completion, opened, max_tokens=max_tokens, is_json=json)

@@ -247,6 +247,16 @@ def read_thread_count(threads: str) -> int | None:
     return whole_number(threads, 1, limits.THREAD_COUNT_MAX)
 
 
+def backend_threads(backend: str, threads: str) -> int:
+    """Read the value of ``--threads`` for a backend: the reference has one thread.
+
+    Raises:
+        typer.BadParameter: As :func:`thread_count` does.
+    """
+    count = thread_count(threads)
+    return 1 if backend == "reference" and threads == DEFAULT_THREADS else count
+
+
 def open_model(
     model: str,
     *,
@@ -275,9 +285,7 @@ def open_model(
     from sslm.errors.catalog import UnknownModelError
 
     require_no_reference(model)
-    count = thread_count(threads)
-    if backend == "reference" and threads == DEFAULT_THREADS:
-        count = 1
+    count = backend_threads(backend, threads)
     try:
         with about_file(model), progress(is_shown=not no_progress) as report:
             return load(

@@ -1,7 +1,6 @@
 """Many sequences get fair turns, and none is answered differently for it."""
 
 from collections.abc import Callable
-from itertools import cycle
 
 import pytest
 from hypothesis import given
@@ -178,31 +177,6 @@ def test_nobody_falls_behind(weights: list[int], lengths: list[int], budgets: li
         assert max(served) - min(served) < 2 * TOKEN_UNITS
 
 
-@given(
-    weights=st.lists(st.integers(1, 5), min_size=2, max_size=5),
-    lengths=st.lists(st.integers(1, 150), min_size=5, max_size=5),
-    budgets=st.lists(st.floats(0, 3), min_size=1, max_size=30),
-    costs=st.lists(st.integers(1, 900), min_size=1, max_size=7),
-)
-def test_nobody_falls_behind_where_time_ends_slices(
-    weights: list[int], lengths: list[int], budgets: list[float], costs: list[int]
-) -> None:
-    """Units that were planned and not run count for nobody, whatever they take."""
-    turns = cycle(costs)
-    bench = Bench(cost=lambda kind, rows: flat(kind, rows) and next(turns) * US)
-    for weight, length in zip(weights, lengths, strict=False):
-        bench.speak([1] * length, max_tokens=140, weight=weight)
-    for max_ms in budgets:
-        bench.run(max_ms=max_ms)
-        if any(len(speaker.answer) == speaker.max_tokens for speaker in bench.speakers):
-            break
-        served = [
-            units_run(speaker) / weight
-            for speaker, weight in zip(bench.speakers, weights, strict=True)
-        ]
-        assert max(served) - min(served) < 2 * TOKEN_UNITS
-
-
 def units_run(speaker: Speaker) -> int:
     """Return layers and head blocks that were run for one sequence."""
     sequence = speaker.sequence
@@ -266,32 +240,6 @@ def test_no_slice_takes_longer_than_it_may(max_ms: float) -> None:
         if took_ns > max_ms * MS:
             unknown -= 1
     assert unknown >= 0
-
-
-def test_a_pause_costs_one_slice() -> None:
-    """A unit that takes 30 ms once, then the times and rows of before."""
-    pause = [0]
-
-    def cost(kind: SegmentKind, rows: int) -> int:
-        return slow_rows(kind, rows) + pause.pop() if pause else slow_rows(kind, rows)
-
-    def rows_of_slices() -> list[int]:
-        before = len(bench.plan.runs)
-        for _ in range(10):
-            bench.run(max_ms=1)
-        return [sum(rows) for _, _, rows in bench.plan.runs[before:]]
-
-    bench = Bench(cost=cost)
-    for _ in range(6):
-        bench.speak([1] * 280, max_tokens=2)
-    rows_of_slices()
-    usual = rows_of_slices()
-    pause.append(30 * MS)
-    before = bench.clock.ns
-    bench.run(max_ms=1)
-    assert 30 * MS < bench.clock.ns - before < 31 * MS
-    assert rows_of_slices()[-5:] == usual[-5:]
-    assert min(usual[-5:]) >= 8
 
 
 def test_the_time_is_used() -> None:

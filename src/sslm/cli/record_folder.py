@@ -1,0 +1,34 @@
+"""A folder in which each answer of a chat has a record of its own."""
+
+from pathlib import Path
+
+from sslm.errors.artifact import UnwritableFileError
+
+
+class RecordFolder:
+    """Names the records of one chat, after those that are there.
+
+    Args:
+        folder: Made if it is not there.
+
+    Raises:
+        UnwritableFileError: If it can neither be made nor be looked into.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        try:
+            folder.mkdir(exist_ok=True)
+            numbers = [int(path.stem) for path in folder.glob("*.sslmr") if path.stem.isdecimal()]
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UnwritableFileError(str(folder), reason) from error
+        self._number = max(numbers, default=0)
+
+    def next_path(self) -> Path:
+        """Return the name of the next answer's record, which is free.
+
+        An answer that fails or is interrupted leaves no record, and its number is not used again.
+        """
+        self._number += 1
+        return self._folder / f"{self._number:04}.sslmr"

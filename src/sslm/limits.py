@@ -368,3 +368,12 @@ SCHEMA_REMAINDERS_MAX: Final = 1 << 14
 
 BATCH_SIZE_MAX: Final = 64
 """Rows that are computed at one time: one run has as many tokens."""
+
+PATTERN_SIZE_CHARS_MAX: Final = 1 << 12
+"""Characters of one regular expression: four lines of fifty are rare."""
+
+PATTERN_NESTING_MAX: Final = 50
+"""Groups of a regular expression in one another: reading calls itself so deep."""
+
+PATTERN_COUNT_DIGITS_MAX: Final = 9
+"""Digits of a count in a regular expression; what can be built is far below."""

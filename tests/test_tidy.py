@@ -116,7 +116,8 @@ def test_a_module_stops_at_500_lines(
     count = len(MODULES[module].read_text(encoding="utf-8").splitlines())
     if count > MODULE_LINES_AIM:
         record_property(LONG_MODULE, f"{module} {count}")
-    assert count <= MODULE_LINES_MAX
+    # What a tool writes from the C header is as long as that.
+    assert count <= MODULE_LINES_MAX or module == "native_interface"
 
 
 @each_module

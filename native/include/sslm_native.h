@@ -36,6 +36,7 @@
 #define SSLM_BAD_HOOK 11       /* A parallel-for hook that cannot be installed; what was installed before stays. */
 #define SSLM_BROKEN_HOOK 12    /* The hook broke its contract; no residual, fixed state or counter has changed. */
 #define SSLM_STOPPED_HOOK 13   /* The hook gave up; no residual, fixed state or counter has changed. */
+#define SSLM_TOO_MUCH 14       /* More work than the caller would have done. */
 
 #define SSLM_BAD_LOGITS 14     /* The largest logit is beyond what a score can be. */
 
@@ -341,6 +342,61 @@ typedef struct {
     int32_t top_count;              /* afterwards, how many there are */
 } sslm_logprobs;
 
+#define SSLM_NO_STATE 0xffffffff /* No state of an automaton; and the distance of what cannot be completed. */
+
+/* A deterministic automaton over bytes, all of whose states lead to an accepting one. */
+typedef struct {
+    const uint8_t *byte_classes;    /* [256] below class_count */
+    const uint32_t *steps;          /* [state_count][class_count]: the next state, or SSLM_NO_STATE */
+    const uint8_t *accepting;       /* [state_count] 0 or 1 */
+    uint32_t state_count;
+    uint32_t class_count;
+} sslm_automaton;
+
+/* Tokens in the order of their bytes, of which each has one at least. */
+typedef struct {
+    const uint8_t *bytes;           /* one token after the other */
+    const uint32_t *offsets;        /* [count + 1] in bytes */
+    uint32_t count;
+} sslm_token_list;
+
+/* The arrays of an sslm_token_trie, with room for as many prefixes as the tokens have bytes; first_ids for one more. */
+typedef struct {
+    uint8_t *bytes;
+    uint16_t *depths;
+    uint16_t *heights;
+    uint32_t *ends;
+    uint32_t *first_ids;
+    uint32_t *path;                 /* [bytes of the longest token + 1], for the call's own use */
+} sslm_token_prefixes;
+
+/* The bytes of a vocabulary's tokens, each prefix once, in the order of their bytes. */
+typedef struct {
+    const uint8_t *bytes;           /* [node_count]: the last byte of a prefix */
+    const uint16_t *depths;         /* [node_count]: its length, 1 … depth_max */
+    const uint16_t *heights;        /* [node_count]: how much longer the longest token is that it begins */
+    const uint32_t *ends;           /* [node_count]: one past the last prefix that it begins */
+    const uint32_t *first_ids;      /* [node_count + 1] into token_ids: the tokens that are it */
+    const int32_t *token_ids;
+    uint32_t node_count;
+    uint32_t depth_max;
+} sslm_token_trie;
+
+typedef struct {
+    const sslm_automaton *automaton;
+    const sslm_token_trie *trie;
+    const uint32_t *only_targets;   /* [state_count]: where the only token of a state leads, or SSLM_NO_STATE */
+    const uint32_t *source_rows;    /* [state_count + 1] into sources */
+    const uint32_t *sources;        /* of a state: the states that have a byte which leads to it */
+    uint32_t *distances;            /* [state_count], written: fewest tokens to an accepting state */
+    uint32_t *queue;                /* [state_count], and the next four: for the call's own use */
+    uint32_t *candidates;           /* [state_count] */
+    uint32_t *marks;                /* [state_count] */
+    uint32_t *needs;                /* [state_count] */
+    uint32_t *path;                 /* [depth_max + 1] */
+    uint32_t check_count_max;       /* how often the tokens of a state are gone through, at most */
+} sslm_token_distances;
+
 typedef struct sslm_plan sslm_plan;
 
 uint32_t sslm_native_abi(void);
@@ -388,6 +444,23 @@ uint64_t sslm_native_read_ceiling(const uint8_t *data, uint64_t size_bytes);
 /* Tell whether all codes, int16 at any address, are in -largest … largest; and all exponents at most largest. */
 int32_t sslm_native_codes_within(const uint8_t *codes, uint64_t count, int32_t largest);
 int32_t sslm_native_exponents_within(const uint8_t *exponents, uint64_t count, int32_t largest);
+
+/* Write out the prefixes of tokens, whose ids in their order are then the trie's token_ids; return their count. */
+uint32_t sslm_native_token_prefixes(const sslm_token_list *tokens, const sslm_token_prefixes *out);
+
+/* Set in mask, [vocab_size / 32] rounded up, the bits of the tokens whose bytes a state allows, and return how many
+ * they are. distances leaves out those that more than remaining tokens would have to follow. path is [depth_max + 1],
+ * for the call's own use. Several calls may run at once, each with a path of its own. */
+uint32_t sslm_native_token_mask(const sslm_automaton *automaton, const sslm_token_trie *trie, uint32_t state,
+                                const uint32_t *distances, uint32_t remaining, uint32_t *path, uint32_t *mask);
+
+/* Number the states so that those with one number allow the same strings of up to byte_count bytes; return how many
+ * numbers there are. memory is [state_count + slot_count]; slot_count is a power of two above state_count. */
+uint32_t sslm_native_alike_states(const sslm_automaton *automaton, uint32_t byte_count, uint32_t *groups,
+                                  uint32_t *memory, uint32_t slot_count);
+
+/* SSLM_TOO_MUCH if it would take more checks than allowed. */
+int32_t sslm_native_token_distances(const sslm_token_distances *job);
 /* cdef end */
 
 #if defined(_WIN32) && defined(__clang__)

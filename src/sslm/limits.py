@@ -358,7 +358,7 @@ SCHEMA_CASE_COUNT_MAX: Final = 64
 """Cases that ``unevaluatedProperties`` and ``unevaluatedItems`` may have to tell apart."""
 
 SCHEMA_UNIQUE_STATES_MAX: Final = 1 << 11
-"""Ways to have used values in a list without repetition: all subsets of eleven, or pairs of more."""
+"""Ways to have used values in a list without repetition: subsets of eleven, or pairs of more."""
 
 SCHEMA_UNIQUE_TEXTS_MAX: Final = 256
 """Values that an item of a list without repetition may have."""
@@ -377,3 +377,11 @@ PATTERN_NESTING_MAX: Final = 50
 
 PATTERN_COUNT_DIGITS_MAX: Final = 9
 """Digits of a count in a regular expression; what can be built is far below."""
+FORCED_SPAN_SIZE_BYTES_MAX: Final = 256
+"""Bytes of a text without a choice that are split into tokens at once; the rest is split anew."""
+
+SCHEMA_MASK_COUNT_MAX: Final = 4096
+"""Masks of one schema: at a vocabulary of 2**17 they take 64 MiB."""
+
+SCHEMA_WALK_COUNT_MAX: Final = 1 << 18
+"""States for which it is worked out whether a token leads nearer to an end, once for each way."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "8427591b00efdcaac53d0c98fd56445b54072fbf506bacd88001364ef0de2b09"
+HEADER_SHA256: Final = "e935bc404dea64b7f139992a363ecb994e5fb59970cdadc2c754eda78712d5ec"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -16,29 +16,36 @@ ffi: Final[Any] = _cffi_backend.FFI(
     _types=(
         b'\x00\x00\x01\r\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\r'
         b'\x00\x00\x15\x01\x00\x00\x17\x01\x00\x00\x15\x01\x00\x00\x00\x0f'
-        b'\x00\x00\x01\r\x00\x00P\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00\t\x11\x00\x00D\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00\t\x11\x00\x00O\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00\t\x11\x00\x00S\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00P\x03\x00\x00J\x03\x00\x00\x00\x0f\x00\x00\x01\r'
-        b'\x00\x00Q\x03\x00\x00d\x03\x00\x00\x18\x01\x00\x00\t\x03'
-        b'\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00a\x03\x00\x00\x18\x01'
-        b'\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00\x1d\x11'
-        b'\x00\x00;\x03\x00\x00\x1d\x11\x00\x00\x15\x01\x00\x00\x00\x0f'
-        b'\x00\x00`\r\x00\x00\x00\x0f\x00\x00\x1e\r\x00\x00\x1c\x11'
-        b'\x00\x00\x00\x0f\x00\x00\x1e\r\x00\x00"\x11\x00\x00\x18\x01'
-        b'\x00\x00\x00\x0f\x00\x00d\r\x00\x00"\x11\x00\x00\x18\x01'
-        b'\x00\x00\x15\x01\x00\x00a\x03\x00\x00\x00\x0f\x00\x00d\r'
-        b'\x00\x00\x1d\x11\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\x03'
-        b'\x00\x00\x01\x03\x00\x00&\x03\x00\x00\x05\x03\x00\x00\x05\x03'
-        b'\x00\x00\x00\t\x00\x00F\x03\x00\x00\x01\t\x00\x00H\x03'
-        b'\x00\x00\x02\t\x00\x00\x03\t\x00\x00\x04\t\x00\x00\x05\t'
-        b'\x00\x00\x06\t\x00\x00N\x03\x00\x00\x07\t\x00\x00\x08\t'
-        b'\x00\x00\x10\t\x00\x00\t\t\x00\x00\n\t\x00\x00\x0b\t'
-        b'\x00\x00U\x03\x00\x00\x0c\t\x00\x00W\x03\x00\x00X\x03'
-        b'\x00\x00\r\t\x00\x00[\x03\x00\x00[\x03\x00\x00\x0e\t'
-        b'\x00\x00]\x03\x00\x00\x0f\t\x00\x00`\x03\x00\x00`\x03'
-        b'\x00\x00\x16\x01\x00\x00\x12\x01\x00\x00a\x05\x00\x00\x00 '
+        b'\x00\x00\x01\r\x00\x00h\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00\t\x11\x00\x00[\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00\t\x11\x00\x00g\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00\t\x11\x00\x00k\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00h\x03\x00\x00b\x03\x00\x00\x00\x0f\x00\x00\x01\r'
+        b'\x00\x00i\x03\x00\x00\x80\x03\x00\x00\x18\x01\x00\x00\t\x03'
+        b'\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00v\x03\x00\x00\x00\x0f'
+        b'\x00\x00\x01\r\x00\x00}\x03\x00\x00\x18\x01\x00\x00\x15\x01'
+        b'\x00\x00\x00\x0f\x00\x00\x01\r\x00\x00\x1d\x11\x00\x00R\x03'
+        b'\x00\x00\x1d\x11\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x002\r'
+        b'\x00\x00\\\x03\x00\x00y\x03\x00\x00\x16\x01\x00\x002\x03'
+        b'\x00\x00\x16\x01\x00\x002\x03\x00\x005\x11\x00\x00\x00\x0f'
+        b'\x00\x002\r\x00\x000\x11\x00\x00\x16\x01\x00\x005\x11'
+        b'\x00\x005\x11\x00\x00\x16\x01\x00\x00\x00\x0f\x00\x002\r'
+        b'\x00\x00w\x03\x00\x00x\x03\x00\x00\x00\x0f\x00\x002\r'
+        b'\x00\x00\x00\x0f\x00\x00\x1e\r\x00\x00\x1c\x11\x00\x00\x00\x0f'
+        b'\x00\x00\x1e\r\x00\x00%\x11\x00\x00\x18\x01\x00\x00\x00\x0f'
+        b'\x00\x00\x80\r\x00\x00%\x11\x00\x00\x18\x01\x00\x00\x15\x01'
+        b'\x00\x00}\x03\x00\x00\x00\x0f\x00\x00\x80\r\x00\x00\x1d\x11'
+        b'\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x01\x03\x00\x00\x01\x03'
+        b'\x00\x00)\x03\x00\x00\x05\x03\x00\x00\x05\x03\x00\x00\x00\t'
+        b'\x00\x00\x01\t\x00\x00^\x03\x00\x00\x02\t\x00\x00`\x03'
+        b'\x00\x00\x03\t\x00\x00\x04\t\x00\x00\x05\t\x00\x00\x06\t'
+        b'\x00\x00\x07\t\x00\x00f\x03\x00\x00\x08\t\x00\x00\t\t'
+        b'\x00\x00\x15\t\x00\x00\n\t\x00\x00\x0b\t\x00\x00\x0c\t'
+        b'\x00\x00m\x03\x00\x00\r\t\x00\x00o\x03\x00\x00p\x03'
+        b'\x00\x00\x0e\t\x00\x00s\x03\x00\x00s\x03\x00\x00\x0f\t'
+        b'\x00\x00u\x03\x00\x00\x10\t\x00\x00\x11\t\x00\x00\x12\t'
+        b'\x00\x00\x13\t\x00\x00\x14\t\x00\x00|\x03\x00\x00|\x03'
+        b'\x00\x00\x14\x01\x00\x00\x12\x01\x00\x00}\x05\x00\x00\x00 '
         b'\x00\x00\x00\x01'
     ),
     _globals=(
@@ -112,6 +119,8 @@ ffi: Final[Any] = _cffi_backend.FFI(
         -1,
         b'\xff\xff\xff\x1fSSLM_NOT_SCORED',
         -2,
+        b'\xff\xff\xff\x1fSSLM_NO_STATE',
+        0xffffffff,
         b'\xff\xff\xff\x1fSSLM_NO_THREAD',
         5,
         b'\xff\xff\xff\x1fSSLM_OK',
@@ -196,15 +205,19 @@ ffi: Final[Any] = _cffi_backend.FFI(
         4,
         b'\xff\xff\xff\x1fSSLM_TIER_SCALAR',
         0,
-        b'\x00\x00,#sslm_native_abi',
+        b'\xff\xff\xff\x1fSSLM_TOO_MUCH',
+        14,
+        b'\x00\x00C#sslm_native_abi',
         0,
         b'\x00\x00\x0b#sslm_native_advance',
         0,
-        b'\x00\x00!#sslm_native_codes_within',
+        b'\x00\x008#sslm_native_alike_states',
         0,
-        b'\x00\x00,#sslm_native_cpu_features',
+        b'\x00\x00$#sslm_native_codes_within',
         0,
-        b'\x00\x00!#sslm_native_exponents_within',
+        b'\x00\x00C#sslm_native_cpu_features',
+        0,
+        b'\x00\x00$#sslm_native_exponents_within',
         0,
         b'\x00\x00\x17#sslm_native_logprobs',
         0,
@@ -216,39 +229,53 @@ ffi: Final[Any] = _cffi_backend.FFI(
         0,
         b'\x00\x00\x0f#sslm_native_plan_set_parallel_for',
         0,
-        b'\x00\x00.#sslm_native_plan_size',
+        b'\x00\x00E#sslm_native_plan_size',
         0,
-        b'\x00\x001#sslm_native_read_ceiling',
+        b'\x00\x00H#sslm_native_read_ceiling',
         0,
-        b'\x00\x005#sslm_native_sha256',
+        b'\x00\x00L#sslm_native_sha256',
         0,
         b'\x00\x00\x03#sslm_native_task_rows',
         0,
         b'\x00\x00\x00#sslm_native_tier_available',
         0,
+        b'\x00\x00!#sslm_native_token_distances',
+        0,
+        b'\x00\x00/#sslm_native_token_mask',
+        0,
+        b'\x00\x00?#sslm_native_token_prefixes',
+        0,
     ),
     _struct_unions=(
         (
-            b'\x00\x00\x00D\x00\x00\x00\x02$sslm_advance',
-            b'\x00\x00V\x11sequences',
-            b'\x00\x00Y\x11spans',
+            b'\x00\x00\x00[\x00\x00\x00\x02$sslm_advance',
+            b'\x00\x00n\x11sequences',
+            b'\x00\x00q\x11spans',
             b'\x00\x00\x01\x11sequence_count',
             b'\x00\x00\x01\x11budget_units',
             b'\x00\x00\x01\x11row_count_max',
-            b'\x00\x00S\x11run',
+            b'\x00\x00k\x11run',
         ),
         (
-            b'\x00\x00\x00F\x00\x00\x00\x02$sslm_buffer',
+            b'\x00\x00\x00\\\x00\x00\x00\x02$sslm_automaton',
+            b'\x00\x00%\x11byte_classes',
+            b'\x00\x003\x11steps',
+            b'\x00\x00%\x11accepting',
+            b'\x00\x002\x11state_count',
+            b'\x00\x002\x11class_count',
+        ),
+        (
+            b'\x00\x00\x00^\x00\x00\x00\x02$sslm_buffer',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11width',
         ),
         (
-            b'\x00\x00\x00H\x00\x00\x00\x02$sslm_choice',
-            b'\x00\x00?\x11scores',
-            b'\x00\x00^\x11seen',
-            b'\x00\x00@\x11token_ids',
-            b'\x00\x00@\x11bias_ids',
-            b'\x00\x00@\x11biases',
+            b'\x00\x00\x00`\x00\x00\x00\x02$sslm_choice',
+            b'\x00\x00V\x11scores',
+            b'\x00\x005\x11seen',
+            b'\x00\x00W\x11token_ids',
+            b'\x00\x00W\x11bias_ids',
+            b'\x00\x00W\x11biases',
             b'\x00\x00\x1e\x11seed',
             b'\x00\x00\x05\x11exponent_mantissa',
             b'\x00\x00\x01\x11exponent_shift',
@@ -265,36 +292,36 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11damping_order',
         ),
         (
-            b'\x00\x00\x00I\x00\x00\x00\x02$sslm_heads',
+            b'\x00\x00\x00a\x00\x00\x00\x02$sslm_heads',
             b'\x00\x00\x01\x11head_count',
             b'\x00\x00\x01\x11window',
             b'\x00\x00\x01\x11score_shift',
         ),
         (
-            b'\x00\x00\x00J\x00\x00\x00\x02$sslm_logprobs',
-            b'\x00\x00C\x11logits',
-            b'\x00\x00?\x11scores',
-            b'\x00\x00@\x11token_ids',
-            b'\x00\x00B\x11values',
-            b'\x00\x00?\x11top_ids',
-            b'\x00\x00B\x11top_values',
+            b'\x00\x00\x00b\x00\x00\x00\x02$sslm_logprobs',
+            b'\x00\x00Z\x11logits',
+            b'\x00\x00V\x11scores',
+            b'\x00\x00W\x11token_ids',
+            b'\x00\x00Y\x11values',
+            b'\x00\x00V\x11top_ids',
+            b'\x00\x00Y\x11top_values',
             b'\x00\x00\x01\x11exponent',
             b'\x00\x00\x01\x11id_count',
             b'\x00\x00\x01\x11top_count',
         ),
         (
-            b'\x00\x00\x00K\x00\x00\x00\x02$sslm_matrix',
-            b'\x00\x00"\x11panels',
-            b'\x00\x00@\x11mantissas',
-            b'\x00\x00@\x11bias',
+            b'\x00\x00\x00c\x00\x00\x00\x02$sslm_matrix',
+            b'\x00\x00%\x11panels',
+            b'\x00\x00W\x11mantissas',
+            b'\x00\x00W\x11bias',
             b'\x00\x00\x01\x11out_features',
             b'\x00\x00\x01\x11in_features',
             b'\x00\x00\x01\x11exponent',
             b'\x00\x00\x01\x11encoding',
         ),
         (
-            b'\x00\x00\x00L\x00\x00\x00\x02$sslm_norm',
-            b'\x00\x00@\x11gain',
+            b'\x00\x00\x00d\x00\x00\x00\x02$sslm_norm',
+            b'\x00\x00W\x11gain',
             b'\x00\x00\x01\x11group_size',
             b'\x00\x00\x01\x11gain_exponent',
             b'\x00\x00\x01\x11source_bits',
@@ -303,7 +330,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11epsilon_shift',
         ),
         (
-            b'\x00\x00\x00N\x00\x00\x00\x02$sslm_op',
+            b'\x00\x00\x00f\x00\x00\x00\x02$sslm_op',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11site',
             b'\x00\x00\x01\x11source',
@@ -315,26 +342,26 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11accumulates',
             b'\x00\x00\x01\x11first_row',
             b'\x00\x00\x01\x11last_row',
-            b'\x00\x00K\x11matrix',
-            b'\x00\x00L\x11norm',
-            b'\x00\x00R\x11rotation',
-            b'\x00\x00I\x11heads',
+            b'\x00\x00c\x11matrix',
+            b'\x00\x00d\x11norm',
+            b'\x00\x00j\x11rotation',
+            b'\x00\x00a\x11heads',
         ),
         (
-            b'\x00\x00\x00O\x00\x00\x00\x02$sslm_parallel_for',
-            b'\x00\x00A\x11run',
+            b'\x00\x00\x00g\x00\x00\x00\x02$sslm_parallel_for',
+            b'\x00\x00X\x11run',
             b'\x00\x00\x1d\x11user',
             b'\x00\x00\x01\x11max_tasks',
-            b'\x00\x00`\x11scope',
+            b'\x00\x002\x11scope',
         ),
         (
-            b'\x00\x00\x00Q\x00\x00\x00\x02$sslm_program',
-            b'\x00\x00E\x11buffers',
-            b'\x00\x00\\\x11states',
-            b'\x00\x00M\x11ops',
-            b'\x00\x00T\x11segments',
-            b'\x00\x00@\x11pow2_nodes',
-            b'\x00\x00@\x11sigmoid_nodes',
+            b'\x00\x00\x00i\x00\x00\x00\x02$sslm_program',
+            b'\x00\x00]\x11buffers',
+            b'\x00\x00t\x11states',
+            b'\x00\x00e\x11ops',
+            b'\x00\x00l\x11segments',
+            b'\x00\x00W\x11pow2_nodes',
+            b'\x00\x00W\x11sigmoid_nodes',
             b'\x00\x00\x1e\x11page_size_bytes',
             b'\x00\x00\x1e\x11fixed_size_bytes',
             b'\x00\x00\x01\x11buffer_count',
@@ -348,26 +375,26 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11tier',
             b'\x00\x00\x01\x11thread_count',
             b'\x00\x00\x01\x11task_count_max',
-            b'\x00\x00`\x11arithmetic_version',
+            b'\x00\x002\x11arithmetic_version',
         ),
         (
-            b'\x00\x00\x00R\x00\x00\x00\x02$sslm_rotation',
-            b'\x00\x00@\x11cos',
-            b'\x00\x00@\x11sin',
+            b'\x00\x00\x00j\x00\x00\x00\x02$sslm_rotation',
+            b'\x00\x00W\x11cos',
+            b'\x00\x00W\x11sin',
             b'\x00\x00\x01\x11head_dim',
             b'\x00\x00\x01\x11rotary_dim',
             b'\x00\x00\x01\x11is_interleaved',
         ),
         (
-            b'\x00\x00\x00S\x00\x00\x00\x02$sslm_run',
-            b'\x00\x00Z\x11spans',
-            b'\x00\x00@\x11cancel',
+            b'\x00\x00\x00k\x00\x00\x00\x02$sslm_run',
+            b'\x00\x00r\x11spans',
+            b'\x00\x00W\x11cancel',
             b'\x00\x00\x01\x11span_count',
             b'\x00\x00\x01\x11first_segment',
             b'\x00\x00\x01\x11last_segment',
             b'\x00\x00\x01\x11bad_span',
             b'\x00\x00\x05\x11bad_value',
-            b'\x00\x00B\x11op_ns',
+            b'\x00\x00Y\x11op_ns',
             b'\x00\x00\x01\x11fault',
             b'\x00\x00\x01\x11fault_index',
             b'\x00\x00\x01\x11fault_task_count',
@@ -378,15 +405,15 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x05\x11block_ns',
         ),
         (
-            b'\x00\x00\x00U\x00\x00\x00\x02$sslm_segment',
+            b'\x00\x00\x00m\x00\x00\x00\x02$sslm_segment',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11first_op',
             b'\x00\x00\x01\x11last_op',
         ),
         (
-            b'\x00\x00\x00X\x00\x00\x00\x02$sslm_sequence',
-            b'\x00\x00[\x11span',
-            b'\x00\x00?\x11token_ids',
+            b'\x00\x00\x00p\x00\x00\x00\x02$sslm_sequence',
+            b'\x00\x00s\x11span',
+            b'\x00\x00V\x11token_ids',
             b'\x00\x00\x05\x11layers_run',
             b'\x00\x00\x05\x11chunk_count',
             b'\x00\x00\x01\x11computed_count',
@@ -401,23 +428,23 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11selected',
             b'\x00\x00\x01\x11last_row',
             b'\x00\x00\x01\x11progress',
-            b'\x00\x00b\x11link',
+            b'\x00\x00~\x11link',
         ),
         (
-            b'\x00\x00\x00[\x00\x00\x00\x02$sslm_span',
-            b'\x00\x009\x11pool',
-            b'\x00\x00@\x11pages',
-            b'\x00\x009\x11fixed',
-            b'\x00\x00?\x11residual',
-            b'\x00\x00B\x11saturations',
-            b'\x00\x009\x11digests',
-            b'\x00\x009\x11trace',
-            b'\x00\x00@\x11token_ids',
-            b'\x00\x00B\x11logits',
-            b'\x00\x00?\x11selected',
-            b'\x00\x00_\x11allowed',
-            b'\x00\x00?\x11logit_exponents',
-            b'\x00\x00G\x11choice',
+            b'\x00\x00\x00s\x00\x00\x00\x02$sslm_span',
+            b'\x00\x00P\x11pool',
+            b'\x00\x00W\x11pages',
+            b'\x00\x00P\x11fixed',
+            b'\x00\x00V\x11residual',
+            b'\x00\x00Y\x11saturations',
+            b'\x00\x00P\x11digests',
+            b'\x00\x00P\x11trace',
+            b'\x00\x00W\x11token_ids',
+            b'\x00\x00Y\x11logits',
+            b'\x00\x00V\x11selected',
+            b'\x00\x003\x11allowed',
+            b'\x00\x00V\x11logit_exponents',
+            b'\x00\x00_\x11choice',
             b'\x00\x00\x05\x11pool_page_count',
             b'\x00\x00\x05\x11table_page_count',
             b'\x00\x00\x05\x11first_position',
@@ -426,7 +453,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11is_prefill',
         ),
         (
-            b'\x00\x00\x00]\x00\x00\x00\x02$sslm_state',
+            b'\x00\x00\x00u\x00\x00\x00\x02$sslm_state',
             b'\x00\x00\x01\x11kind',
             b'\x00\x00\x01\x11segment',
             b'\x00\x00\x01\x11head_count',
@@ -434,28 +461,74 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x1e\x11offset_bytes',
         ),
         (
-            b'\x00\x00\x00P\x00\x00\x00\x10sslm_plan',
+            b'\x00\x00\x00v\x00\x00\x00\x02$sslm_token_distances',
+            b'\x00\x000\x11automaton',
+            b'\x00\x001\x11trie',
+            b'\x00\x003\x11only_targets',
+            b'\x00\x003\x11source_rows',
+            b'\x00\x003\x11sources',
+            b'\x00\x005\x11distances',
+            b'\x00\x005\x11queue',
+            b'\x00\x005\x11candidates',
+            b'\x00\x005\x11marks',
+            b'\x00\x005\x11needs',
+            b'\x00\x005\x11path',
+            b'\x00\x002\x11check_count_max',
+        ),
+        (
+            b'\x00\x00\x00w\x00\x00\x00\x02$sslm_token_list',
+            b'\x00\x00%\x11bytes',
+            b'\x00\x003\x11offsets',
+            b'\x00\x002\x11count',
+        ),
+        (
+            b'\x00\x00\x00x\x00\x00\x00\x02$sslm_token_prefixes',
+            b'\x00\x00P\x11bytes',
+            b'\x00\x00z\x11depths',
+            b'\x00\x00z\x11heights',
+            b'\x00\x005\x11ends',
+            b'\x00\x005\x11first_ids',
+            b'\x00\x005\x11path',
+        ),
+        (
+            b'\x00\x00\x00y\x00\x00\x00\x02$sslm_token_trie',
+            b'\x00\x00%\x11bytes',
+            b'\x00\x00{\x11depths',
+            b'\x00\x00{\x11heights',
+            b'\x00\x003\x11ends',
+            b'\x00\x003\x11first_ids',
+            b'\x00\x00W\x11token_ids',
+            b'\x00\x002\x11node_count',
+            b'\x00\x002\x11depth_max',
+        ),
+        (
+            b'\x00\x00\x00h\x00\x00\x00\x10sslm_plan',
         ),
     ),
     _typenames=(
-        b'\x00\x00\x00Dsslm_advance',
-        b'\x00\x00\x00Fsslm_buffer',
-        b'\x00\x00\x00Hsslm_choice',
-        b'\x00\x00\x00Isslm_heads',
-        b'\x00\x00\x00Jsslm_logprobs',
-        b'\x00\x00\x00Ksslm_matrix',
-        b'\x00\x00\x00Lsslm_norm',
-        b'\x00\x00\x00Nsslm_op',
-        b'\x00\x00\x00Osslm_parallel_for',
-        b'\x00\x00\x00Psslm_plan',
-        b'\x00\x00\x00Qsslm_program',
-        b'\x00\x00\x00Rsslm_rotation',
-        b'\x00\x00\x00Ssslm_run',
-        b'\x00\x00\x00Usslm_segment',
-        b'\x00\x00\x00Xsslm_sequence',
-        b'\x00\x00\x00[sslm_span',
-        b'\x00\x00\x00]sslm_state',
-        b'\x00\x00\x00(sslm_task',
+        b'\x00\x00\x00[sslm_advance',
+        b'\x00\x00\x00\\sslm_automaton',
+        b'\x00\x00\x00^sslm_buffer',
+        b'\x00\x00\x00`sslm_choice',
+        b'\x00\x00\x00asslm_heads',
+        b'\x00\x00\x00bsslm_logprobs',
+        b'\x00\x00\x00csslm_matrix',
+        b'\x00\x00\x00dsslm_norm',
+        b'\x00\x00\x00fsslm_op',
+        b'\x00\x00\x00gsslm_parallel_for',
+        b'\x00\x00\x00hsslm_plan',
+        b'\x00\x00\x00isslm_program',
+        b'\x00\x00\x00jsslm_rotation',
+        b'\x00\x00\x00ksslm_run',
+        b'\x00\x00\x00msslm_segment',
+        b'\x00\x00\x00psslm_sequence',
+        b'\x00\x00\x00ssslm_span',
+        b'\x00\x00\x00usslm_state',
+        b'\x00\x00\x00+sslm_task',
+        b'\x00\x00\x00vsslm_token_distances',
+        b'\x00\x00\x00wsslm_token_list',
+        b'\x00\x00\x00xsslm_token_prefixes',
+        b'\x00\x00\x00ysslm_token_trie',
     ),
 )
 """The cffi instance that knows the header's structs, functions and constants."""

@@ -77,3 +77,13 @@ class UnknownFormatError(SchemaError):
     message = "the format {name!r} cannot be enforced; those that can are {known}"
     name: str
     known: tuple[str, ...]
+
+
+class UnspellableSchemaError(SchemaError):
+    """No tokens of a vocabulary spell any text that a schema allows."""
+
+    status = Status.SCHEMA_UNSPELLABLE
+    message = (
+        "no tokens of this vocabulary spell a text that the schema allows; change the schema, or "
+        "take another model"
+    )

@@ -1,0 +1,114 @@
+"""An automaton over bytes as a table, which Python and C go through alike."""
+
+from array import array
+from typing import Any, Final, Protocol
+
+from sslm.native_library import borrow, load_library
+
+NO_STATE: Final = 0xFFFFFFFF
+"""Where a byte leads that a state does not take."""
+
+
+class ByteAutomaton(Protocol):
+    """What is read of an automaton: deterministic, and every state leads to an accepting one."""
+
+    @property
+    def state_count(self) -> int:
+        """Its states are below; the first one is 0."""
+
+    def row(self, state: int) -> list[tuple[int, int, int]]:
+        """Return (lowest byte, highest byte, next state), ascending and disjoint."""
+
+    def is_accepting(self, state: int) -> bool:
+        """Whether a text may end there."""
+
+
+class StepTable:
+    """The steps of an automaton, with bytes that no state tells apart taken together.
+
+    Immutable; several threads may share one.
+
+    Args:
+        automaton: What it is the table of.
+
+    Attributes:
+        byte_classes: For each byte, the column that says where it leads.
+        class_count: Columns.
+        steps: uint32 [state_count, class_count]; ``NO_STATE`` where a byte is not taken.
+        accepting: 1 for each state where a text may end, else 0.
+        struct: ``sslm_automaton`` of sslm_native.h.
+    """
+
+    def __init__(self, automaton: ByteAutomaton) -> None:
+        self.state_count = automaton.state_count
+        rows = [automaton.row(state) for state in range(self.state_count)]
+        borders = {0, 256}
+        for row in rows:
+            for low, high, _ in row:
+                borders.add(low)
+                borders.add(high + 1)
+        lows = sorted(borders)
+        self.byte_classes = bytes(
+            index for index, low in enumerate(lows[:-1]) for _ in range(low, lows[index + 1])
+        )
+        self.class_count = len(lows) - 1
+        self.steps = array("I", [NO_STATE]) * (self.state_count * self.class_count)
+        for state, row in enumerate(rows):
+            first = state * self.class_count
+            for low, high, target in row:
+                for column in range(self.byte_classes[low], self.byte_classes[high] + 1):
+                    self.steps[first + column] = target
+        self.accepting = bytes(automaton.is_accepting(state) for state in range(self.state_count))
+        self._ffi = load_library().ffi
+        self._alive: list[memoryview] = []
+        self.struct = self._ffi.new("sslm_automaton *")
+        self.struct.byte_classes = self._pointer("uint8_t *", self.byte_classes)
+        self.struct.steps = self._pointer("uint32_t *", self.steps)
+        self.struct.accepting = self._pointer("uint8_t *", self.accepting)
+        self.struct.state_count = self.state_count
+        self.struct.class_count = self.class_count
+
+    def step(self, state: int, text: bytes) -> int | None:
+        """Return where bytes lead from a state, or None if they are not taken."""
+        steps, classes, count = self.steps, self.byte_classes, self.class_count
+        for byte in text:
+            state = steps[state * count + classes[byte]]
+            if state == NO_STATE:
+                return None
+        return state
+
+    def only_byte(self, state: int) -> int | None:
+        """Return the one byte that can follow where a text cannot end, or None if there are more.
+
+        Also None where the text may end.
+        """
+        if self.accepting[state]:
+            return None
+        first = state * self.class_count
+        taken = [
+            column for column in range(self.class_count) if self.steps[first + column] != NO_STATE
+        ]
+        if len(taken) != 1 or self.byte_classes.count(taken[0]) != 1:
+            return None
+        return self.byte_classes.index(taken[0])
+
+    def sources(self) -> tuple["array[int]", "array[int]"]:
+        """Return for each state the states with a byte that leads there, one list after another.
+
+        Returns:
+            uint32 [state_count + 1], where each list begins; and the lists.
+        """
+        lists: list[set[int]] = [set() for _ in range(self.state_count)]
+        for index, target in enumerate(self.steps):
+            if target != NO_STATE:
+                lists[target].add(index // self.class_count)
+        rows, sources = array("I", [0]), array("I")
+        for members in lists:
+            sources.extend(sorted(members))
+            rows.append(len(sources))
+        return rows, sources
+
+    def _pointer(self, kind: str, buffer: Any) -> Any:
+        pointer, view = borrow(self._ffi, kind, buffer)
+        self._alive.append(view)
+        return pointer

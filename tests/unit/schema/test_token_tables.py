@@ -1,0 +1,172 @@
+"""Masks, only tokens and distances, against a search through all tokens."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sslm.errors.schema import UnspellableSchemaError
+from sslm.schema.spans import FREE
+from sslm.schema.step_table import NO_STATE, StepTable
+from sslm.schema.token_tables import TokenTables, build_token_tables
+from sslm.schema.token_trie import TokenTrie
+
+ALPHABET = "abc"
+VOCAB_SIZE = 40
+
+
+class Ranges:
+    """An automaton as it is written down."""
+
+    def __init__(self, rows: list[dict[int, int]], accepting: set[int]) -> None:
+        self.rows = rows
+        self.accepting = accepting
+
+    @property
+    def state_count(self) -> int:
+        return len(self.rows)
+
+    def row(self, state: int) -> list[tuple[int, int, int]]:
+        return [(byte, byte, target) for byte, target in sorted(self.rows[state].items())]
+
+    def is_accepting(self, state: int) -> bool:
+        return state in self.accepting
+
+
+@st.composite
+def automata(draw: st.DrawFn) -> Ranges:
+    """Automata all of whose states lead to an accepting one, and are reached from the first."""
+    count = draw(st.integers(1, 7))
+    states = st.integers(0, count - 1)
+    bytes_ = st.sampled_from([ord(letter) for letter in ALPHABET])
+    rows = [draw(st.dictionaries(bytes_, states, max_size=3)) for _ in range(count)]
+    accepting = draw(st.sets(states, min_size=1))
+    return live_part(Ranges(rows, accepting))
+
+
+def live_part(automaton: Ranges) -> Ranges:
+    live = set(automaton.accepting)
+    while True:
+        more = {i for i, row in enumerate(automaton.rows) if live & set(row.values())} | live
+        if more == live:
+            break
+        live = more
+    live.add(0)
+    order = sorted(live)
+    number = {state: index for index, state in enumerate(order)}
+    rows = [{b: number[t] for b, t in automaton.rows[i].items() if t in live} for i in order]
+    return Ranges(rows, {number[i] for i in automaton.accepting})
+
+
+tokens_of = st.dictionaries(
+    st.integers(0, VOCAB_SIZE - 1),
+    st.text(ALPHABET, min_size=1, max_size=4).map(str.encode),
+    min_size=1,
+    max_size=12,
+)
+
+
+def greedy_split(trie: TokenTrie, text: str) -> list[int]:
+    """Split as a tokenizer may: not by the longest token, but by the shortest."""
+    ids = []
+    rest = text.encode()
+    while rest:
+        fitting = [i for i, token in trie.tokens.items() if rest.startswith(token)]
+        if not fitting:
+            return []
+        ids.append(min(fitting, key=lambda i: (len(trie.tokens[i]), -i)))
+        rest = rest[len(trie.tokens[ids[-1]]) :]
+    return ids
+
+
+def step(automaton: Ranges, state: int, text: bytes) -> int | None:
+    for byte in text:
+        target = automaton.rows[state].get(byte)
+        if target is None:
+            return None
+        state = target
+    return state
+
+
+def expected_only(automaton: Ranges, trie: TokenTrie, state: int) -> int:
+    """The first token of the split of the text that a state leaves no choice about."""
+    span, at = b"", state
+    while at not in automaton.accepting and len(automaton.rows[at]) == 1 and len(span) < 256:
+        ((byte, at),) = automaton.rows[at].items()
+        span += bytes([byte])
+    if not span:
+        return FREE
+    ids = greedy_split(trie, span.decode())
+    if ids:
+        return ids[0]
+    begins = [i for i, token in trie.tokens.items() if span.startswith(token)]
+    return min(begins, key=lambda i: (-len(trie.tokens[i]), i), default=FREE)
+
+
+def expected_tables(automaton: Ranges, trie: TokenTrie) -> tuple[list[int], list[set[int]]]:
+    """Distances and allowed ids, by going through every token of every state."""
+    count = automaton.state_count
+    edges: list[dict[int, int]] = []
+    for state in range(count):
+        only = expected_only(automaton, trie, state)
+        ids = trie.tokens if only == FREE else [only]
+        steps = {i: step(automaton, state, trie.tokens[i]) for i in ids}
+        edges.append({i: target for i, target in steps.items() if target is not None})
+    distances = [0 if state in automaton.accepting else NO_STATE for state in range(count)]
+    for _ in range(count):
+        for state in range(count):
+            nearest = min((distances[t] for t in edges[state].values()), default=NO_STATE)
+            if nearest != NO_STATE:
+                distances[state] = min(distances[state], nearest + 1)
+    allowed = [{i for i, target in row.items() if distances[target] != NO_STATE} for row in edges]
+    return distances, allowed
+
+
+@given(automata(), tokens_of)
+def test_tables_are_what_a_search_finds(automaton: Ranges, tokens: dict[int, bytes]) -> None:
+    trie = TokenTrie(tokens, VOCAB_SIZE)
+    distances, allowed = expected_tables(automaton, trie)
+    table = StepTable(automaton)
+    if distances[0] == NO_STATE:
+        with pytest.raises(UnspellableSchemaError):
+            build_token_tables(table, trie, lambda text: greedy_split(trie, text))
+        return
+    tables = build_token_tables(table, trie, lambda text: greedy_split(trie, text))
+    assert list(tables.distances) == distances
+    for state in range(automaton.state_count):
+        if distances[state] != NO_STATE:
+            assert set(tables.allowed_ids(state)) == allowed[state], state
+
+
+@given(automata(), tokens_of)
+def test_without_canonical_spans_every_spelling_is_allowed(
+    automaton: Ranges, tokens: dict[int, bytes]
+) -> None:
+    trie = TokenTrie(tokens, VOCAB_SIZE)
+    table = StepTable(automaton)
+
+    @cache
+    def can_end(state: int, fewer_than: int) -> bool:
+        if state in automaton.accepting:
+            return True
+        targets = (step(automaton, state, token) for token in tokens.values())
+        return fewer_than > 0 and any(
+            can_end(target, fewer_than - 1) for target in targets if target is not None
+        )
+
+    if not can_end(0, automaton.state_count):
+        with pytest.raises(UnspellableSchemaError):
+            build_token_tables(table, trie, None)
+        return
+    tables: TokenTables = build_token_tables(table, trie, None)
+    for state in range(automaton.state_count):
+        if not can_end(state, automaton.state_count):
+            continue
+        targets = {i: step(automaton, state, token) for i, token in tokens.items()}
+        expected = {
+            i
+            for i, target in targets.items()
+            if target is not None and can_end(target, automaton.state_count)
+        }
+        assert set(tables.allowed_ids(state)) == expected

@@ -1,0 +1,59 @@
+"""What may be chosen about how a schema is compiled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sslm.errors.runtime import OptionRangeError
+from sslm.limits import SCHEMA_FREE_LEVELS_MAX, SCHEMA_RECURSION_MAX
+
+FREE_LEVELS = 2
+"""Default: states double with each level, and answers seldom need more than a list of objects."""
+
+RECURSION_LEVELS = 4
+"""Default: a place with one recursive part grows by a constant with each level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaOptions:
+    """Choices of one compilation; they are part of a compiled schema's digest.
+
+    Attributes:
+        free_levels: Lists and objects that may stand inside each other where a schema says
+            nothing, from 0 to ``SCHEMA_FREE_LEVELS_MAX``.
+        recursion_levels: How often a recursive part may contain itself on one path, itself
+            counted, from 1 to ``SCHEMA_RECURSION_MAX``; below that it holds no lists or objects.
+        unknown_keywords: What becomes of a keyword that nobody knows: ``"refuse"``, since it may
+            be a misspelt one, or ``"ignore"``, as the draft says. Those that begin with ``x-``
+            are always ignored.
+        formats: ``"assert"`` enforces ``format`` and refuses unknown ones; ``"annotate"``
+            ignores it, which is what the draft says of a validator that was told nothing.
+        documents: What references may lead to besides the schema itself, by URI; each as
+            :func:`sslm.schema.document.read_document` takes it. Nothing is fetched.
+
+    Raises:
+        OptionRangeError: If a value is not one of those.
+    """
+
+    free_levels: int = FREE_LEVELS
+    recursion_levels: int = RECURSION_LEVELS
+    unknown_keywords: Literal["refuse", "ignore"] = "refuse"
+    formats: Literal["assert", "annotate"] = "assert"
+    documents: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _require_between("free_levels", self.free_levels, 0, SCHEMA_FREE_LEVELS_MAX)
+        _require_between("recursion_levels", self.recursion_levels, 1, SCHEMA_RECURSION_MAX)
+        _require_one_of("unknown_keywords", self.unknown_keywords, ("refuse", "ignore"))
+        _require_one_of("formats", self.formats, ("assert", "annotate"))
+
+
+def _require_between(option: str, value: object, at_least: int, at_most: int) -> None:
+    if type(value) is not int or not at_least <= value <= at_most:
+        expected = f"an integer from {at_least} to {at_most}"
+        raise OptionRangeError(option, repr(value)[:80], expected)
+
+
+def _require_one_of(option: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise OptionRangeError(option, repr(value)[:80], " or ".join(map(repr, allowed)))

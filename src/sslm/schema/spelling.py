@@ -1,0 +1,45 @@
+"""The spelling of a value at a place: keys in the order that the place knows."""
+
+from sslm.schema.canonical import canonical_json
+from sslm.schema.document import Json
+from sslm.schema.places import Place, PlaceTable
+
+
+def spelled(value: Json, place: Place, places: PlaceTable) -> bytes | None:
+    """Return how *value* is written at *place*.
+
+    Args:
+        value: A value as :func:`sslm.schema.document.read_document` returns it.
+        place: Where.
+        places: Finds the places inside it.
+
+    Returns:
+        The text, known keys first and in their order, the rest as they come; None if the value
+        has lists or objects deeper than the place.
+    """
+    ordered = _ordered(value, place, places)
+    return None if ordered is None else canonical_json(ordered[0])
+
+
+def _ordered(value: Json, place: Place, places: PlaceTable) -> tuple[Json] | None:
+    """Return *value* with its keys in order, in a tuple since it may be None itself."""
+    if not isinstance(value, list | dict):
+        return (value,)
+    if place.is_scalar:
+        return None
+    if isinstance(value, list):
+        inner = [_ordered(v, places.of_item(place, at), places) for at, v in enumerate(value)]
+        items = [one[0] for one in inner if one is not None]
+        return (items,) if len(items) == len(value) else None
+    known = [name for name in place.names if name in value]
+    inside = {name: places.of_key(place, name) for name in known}
+    for key in value:
+        if key not in inside:
+            inside[key] = places.class_of(place, key).place
+    found: dict[str, Json] = {}
+    for key, part in inside.items():
+        item = _ordered(value[key], part, places)
+        if item is None:
+            return None
+        found[key] = item[0]
+    return (found,)

@@ -4,6 +4,7 @@ import hashlib
 from array import array
 from dataclasses import replace
 
+from sslm.formats.choice_record import SavedChoice
 from sslm.formats.save_records import (
     SavedChunk,
     SavedMemory,
@@ -47,8 +48,30 @@ SAVED = SavedSequence(
     adapter=bytes(32),
     pending=array("i"),
     forced_tokens=3,
+    choice=None,
+    answer_start=0,
     memory=MEMORY,
 )
+CHOICE = SavedChoice(
+    decoder=1,
+    bias=((3, 1_500_000), (260, -7)),
+    repetition=1_100_000,
+    presence=-5,
+    frequency=250_000,
+    temperature=700_000,
+    top_k=40,
+    top_p=950_000,
+    min_p=1,
+    seed=(1 << 64) - 2,
+    damping=0,
+    damping_order=1,
+)
+CHOSEN = replace(
+    SAVED,
+    choice=CHOICE,
+    answer_start=60,
+)
+CHOSEN_IDS_ONLY = replace(CHOSEN, pending=array("i", [1, 2, 3]), memory=None)
 MID_CHUNK = replace(
     SAVED,
     pending=array("i", [9, 8]),

@@ -57,8 +57,11 @@ class ToyModel:
     tensors: dict[str, Tensor]
 
 
-def moving_average_model(seed: int = 1) -> ToyModel:
-    """Build the recurrent model with seeded random weights."""
+def moving_average_model(seed: int = 1, *, head_exponent: int = _HEAD_EXPONENT) -> ToyModel:
+    """Build the recurrent model with seeded random weights.
+
+    A lower *head_exponent* makes every logit larger, by a factor of two for each.
+    """
     layers = [_layer(index) for index in range(LAYER_COUNT)]
     program = Program(
         residual=_RESIDUAL,
@@ -71,8 +74,8 @@ def moving_average_model(seed: int = 1) -> ToyModel:
             ),
             *(segment for _, segment in layers),
             # Two head segments, as a large vocabulary has: 0 … 15 and 16 … 36.
-            _head(0, 0, 16),
-            _head(1, 16, VOCAB_SIZE),
+            _head(0, 0, 16, head_exponent),
+            _head(1, 16, VOCAB_SIZE, head_exponent),
             Segment(
                 kind=SegmentKind.SELECT,
                 index=0,
@@ -127,7 +130,7 @@ def _layer(index: int) -> tuple[State, Segment]:
     return state, Segment(kind=SegmentKind.LAYER, index=index, ops=(average, add))
 
 
-def _head(index: int, first_row: int, last_row: int) -> Segment:
+def _head(index: int, first_row: int, last_row: int, exponent: int) -> Segment:
     norm = ops.RmsNorm(
         source=_RESIDUAL,
         out=_NORMED,
@@ -139,7 +142,7 @@ def _head(index: int, first_row: int, last_row: int) -> Segment:
     logits = ops.Logits(
         source=_CODES,
         out=_LOGITS,
-        matrix=_matrix("head", _HEAD_EXPONENT),
+        matrix=_matrix("head", exponent),
         first_row=first_row,
         last_row=last_row,
     )

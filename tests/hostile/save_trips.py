@@ -7,6 +7,7 @@ from sslm.artifact import read_artifact
 from sslm.backends.native import NativeBackend
 from sslm.errors.base import SslmError
 from sslm.model.llama import build_llama
+from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.plan import Plan
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.saving import restore, save
@@ -19,7 +20,7 @@ from tests.tiny_models import MODEL_ID
 from tests.toy_programs import moving_average_model
 
 _LONGEST = 96
-_OPTIONS = SequenceOptions(context_tokens=_LONGEST, reserved_tokens=0)
+_OPTIONS = SequenceOptions(context_tokens=_LONGEST, reserved_tokens=0, chooses=True)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class SaveSubject:
 def save_subjects() -> Iterator[SaveSubject]:
     """Saves of both models, at rest and in the middle of things; the last ones have a full page."""
     for name, plan in (("stories260K", stories_plan()), ("recurrent toy", toy_plan())):
-        with new_sequence(plan, new_pool(plan)) as sequence:
+        with new_sequence(plan, new_pool(plan), chooses=True) as sequence:
             sequence.push([1, 20, 3])
             run(plan, sequence)
             yield SaveSubject(f"{name}, at rest", plan, save(sequence))
@@ -51,6 +52,17 @@ def save_subjects() -> Iterator[SaveSubject]:
             sequence.push([index % 37 for index in range(58)])
             run(plan, sequence)
             yield SaveSubject(f"{name}, 68 tokens", plan, save(sequence))
+            yield from _chosen_otherwise(name, plan, sequence)
+
+
+def _chosen_otherwise(name: str, plan: Plan, sequence: Sequence) -> Iterator[SaveSubject]:
+    """Saves of a sequence that samples, whose last position is scored again first."""
+    bias = ((2, MICRO), (30, -3 * MICRO))
+    choice = Choice(decoder=Decoder.SAMPLING, bias=bias, presence=MICRO, top_k=9, seed=5)
+    sequence.choose(choice, answer_start=67)
+    yield SaveSubject(f"{name}, sampling ids alone", plan, save(sequence, kv=False))
+    run(plan, sequence)
+    yield SaveSubject(f"{name}, sampling", plan, save(sequence))
 
 
 def stories_plan() -> Plan:
@@ -99,11 +111,12 @@ def _go_on(plan: Plan, sequence: Sequence, content: bytes) -> str | None:
     run(plan, sequence)
     if sequence.position != token_count:
         return f"{sequence.position} positions were computed of {token_count}"
-    if sequence.selected is not None and token_count < _LONGEST:
+    is_chosen = sequence.selected is not None and sequence.selected >= 0
+    if is_chosen and token_count < _LONGEST:
         sequence.decode()
         run(plan, sequence)
     return None
 
 
 def _has_memory(content: bytes) -> bool:
-    return bool(content[12])
+    return bool(content[12] & 1)

@@ -20,7 +20,10 @@ from tests.tiny_models import MODEL_ID
 NAMES = [
     f"{model}, {place}"
     for model in ("stories260K", "recurrent toy")
-    for place in ("at rest", "ids alone", "mid-token", "mid-chunk", "68 tokens")
+    for place in (
+        *("at rest", "ids alone", "mid-token", "mid-chunk", "68 tokens"),
+        *("sampling ids alone", "sampling"),
+    )
 ]
 CANARY = bytes(range(0xA0, 0xB0)) * 4
 

@@ -53,7 +53,8 @@ def session_sizes(
         StateBudgetError: If the states of the context exceed *state_bytes*.
     """
     private = private_bytes_max(runner.program, context_tokens)
-    kv, buffers = runner.sequence_sizes_bytes(SequenceOptions(context_tokens=context_tokens))
+    options = SequenceOptions(context_tokens=context_tokens, chooses=True)
+    kv, buffers = runner.sequence_sizes_bytes(options)
     states = kv + buffers + _HELD_BY_REQUEST * private
     if state_bytes is not None and states > state_bytes:
         raise StateBudgetError(context_tokens, states, state_bytes)

@@ -97,7 +97,7 @@ def restore_states(
     """
     if len(states) == 0:
         return
-    options = SequenceOptions(context_tokens=tokens.context_tokens, reserved_tokens=0)
+    options = SequenceOptions(context_tokens=tokens.context_tokens, reserved_tokens=0, chooses=True)
     with restore(states, tokens.program, tokens.pool, tokens.model_id, options) as sequence:
         while sequence.has_work:
             runner.run(sequence, None)

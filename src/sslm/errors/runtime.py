@@ -126,12 +126,12 @@ class ChoiceUnfinishedError(StateError):
 
 
 class NumericStepRefusedError(NumericError):
-    """A token could not be chosen, as a logit is larger than scores can be; nothing was chosen."""
+    """A token could not be chosen, as logits are beyond what scores can be; nothing was chosen."""
 
     status = Status.NUMERIC_STEP_REFUSED
     message = (
-        "the largest logit after position {position} is 2048 or more, and scores end there; choose "
-        "greedily, without bias and penalties: that compares logits of any size"
+        "the largest logit after position {position} is beyond -2048 to 2048, where scores end; "
+        "choose greedily, without bias and penalties: that compares logits of any size"
     )
     position: int
 

@@ -124,6 +124,13 @@ class SaveLogitsError(ArtifactError):
     found: int
 
 
+class SaveScoresError(ArtifactError):
+    """The saved sequence chooses by scores, for which the restored one has no memory."""
+
+    status = Status.SAVE_SCORES
+    message = "the saved sequence chooses by scores; make the one that restores it with chooses"
+
+
 # What cannot be: these states are ones that no sequence was ever in.
 
 
@@ -154,6 +161,16 @@ class SaveSelectionError(ArtifactError):
     status = Status.SAVE_SELECTION
     message = "the save chose token {found}, expected {expected}"
     found: int
+    expected: str
+
+
+class SaveChoiceError(ArtifactError):
+    """The save says that tokens are chosen as they cannot be."""
+
+    status = Status.SAVE_CHOICE
+    message = "{option} of the save's choice is {found}, expected {expected}"
+    option: str
+    found: str
     expected: str
 
 

@@ -7,7 +7,6 @@ from typing import Final
 from sslm import limits
 from sslm.errors.records import SavedBiasOrderError, SavedDecoderError
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
-from sslm.formats.save_records import Bytes
 
 DECODERS: Final = ("greedy", "sampling", "damped")
 """Names of the decoders; a decoder's number is its place here. Append only."""
@@ -18,6 +17,8 @@ _MICRO: Final = 1_000_000
 
 CHOICE_SIZE_BYTES: Final = _FIELDS.size
 """Bytes of a choice without biases."""
+BIAS_SIZE_BYTES: Final = _BIAS.size
+"""Bytes of each bias."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class SavedChoice:
     damping_order: int
 
 
-def encode_choice(saved: SavedChoice) -> list[Bytes]:
+def encode_choice(saved: SavedChoice) -> list[bytes]:
     """Return the one spelling of a choice, a multiple of 8 bytes, in pieces."""
     fields = _FIELDS.pack(
         saved.decoder,

@@ -5,6 +5,7 @@ from array import array
 from enum import IntFlag
 from typing import Final
 
+from sslm.formats.choice_record import CHOICE_SIZE_BYTES, encode_choice
 from sslm.formats.hashing import sha256_of
 from sslm.formats.save_records import (
     HASH_SIZE_BYTES,
@@ -23,9 +24,12 @@ PARTS: Final = ("residual", "digests", "fixed states", "page", "tail")
 """What follows the token ids, each at a multiple of 64; as many pages as are full."""
 NOTHING_CHOSEN: Final = -2
 """Stands for no choice where -1 is the choice of no token."""
+CHOICE_REFUSED: Final = -3
+"""Stands for logits that were too large to be compared."""
 
 _HEADER: Final = struct.Struct("<8sIIQII32s32s32s")
 _COUNTS: Final = struct.Struct("<IIIIQ")
+_ANSWER: Final = struct.Struct("<II")
 _MEMORY: Final = struct.Struct(f"<iIIIQQ{SATURATION_COUNT}Q32sIIQQQQQ")
 _STATE: Final = struct.Struct("<IIII")
 
@@ -37,27 +41,33 @@ class SaveFeature(IntFlag):
     """What was computed. Without it, all tokens are computed again."""
     SCHEMA_STATE = 2
     """Kept for a later release."""
-    SAMPLER_STATE = 4
-    """Kept for a later release."""
+    CHOICE = 4
+    """How tokens are chosen. Without it, greedily."""
     ADAPTER_STATE = 8
     """Kept for a later release."""
 
 
 def largest_overhead_bytes(state_count: int) -> int:
-    """Return the most bytes of a save that are neither a token's id nor in a part."""
+    """Return the most bytes of a save that are neither a token's id or bias nor in a part."""
     padding = PART_ALIGNMENT_BYTES * len(PARTS)
-    return HEADER_SIZE_BYTES + _COUNTS.size + _MEMORY.size + _STATE.size * state_count + padding
+    choice = _ANSWER.size + CHOICE_SIZE_BYTES
+    states = _STATE.size * state_count
+    return HEADER_SIZE_BYTES + _COUNTS.size + choice + _MEMORY.size + states + padding
 
 
 def encode_save(saved: SavedSequence) -> bytes:
     """Return the one spelling of a saved sequence."""
     pieces = [_encode_counts(saved)]
     features = SaveFeature(0)
+    if saved.choice is not None:
+        features |= SaveFeature.CHOICE
+        pieces += [_ANSWER.pack(saved.answer_start, 0), *encode_choice(saved.choice)]
     if saved.memory is None:
         pieces.append(saved.pending.tobytes())
     else:
         features |= SaveFeature.MEMORY
-        pieces += _memory_pieces(saved.memory, saved.pending)
+        start = HEADER_SIZE_BYTES + sum(len(piece) for piece in pieces)
+        pieces += _memory_pieces(saved.memory, saved.pending, start)
     size = HEADER_SIZE_BYTES + sum(len(piece) for piece in pieces)
     blank = _header(saved, features, size, bytes(HASH_SIZE_BYTES))
     content_hash = sha256_of([blank, *pieces])
@@ -92,8 +102,8 @@ def _encode_counts(saved: SavedSequence) -> Bytes:
     )
 
 
-def _memory_pieces(memory: SavedMemory, pending: "array[int]") -> list[Bytes]:
-    """Return what follows the counts, in order, with the zeros between parts."""
+def _memory_pieces(memory: SavedMemory, pending: "array[int]", start: int) -> list[Bytes]:
+    """Return what begins at byte *start* of the save, in order, with the zeros between parts."""
     chunk = memory.chunk
     residual = chunk.residual if chunk else memory.last_residual
     digests = chunk.digests if chunk else b""
@@ -123,7 +133,7 @@ def _memory_pieces(memory: SavedMemory, pending: "array[int]") -> list[Bytes]:
         chunk.token_ids.tobytes() if chunk else b"",
         pending.tobytes(),
     ]
-    end = HEADER_SIZE_BYTES + _COUNTS.size + sum(len(piece) for piece in pieces)
+    end = start + sum(len(piece) for piece in pieces)
     for part in (residual, digests, memory.fixed, *memory.pages, memory.tail):
         padding = bytes(-end % PART_ALIGNMENT_BYTES)
         pieces += [padding, part]

@@ -15,9 +15,11 @@ from sslm.errors.saves import (
     SaveVersionError,
 )
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
+from sslm.formats.choice_record import read_choice
 from sslm.formats.feature_names import feature_names
 from sslm.formats.hashing import hash_without
 from sslm.formats.save_blob import (
+    CHOICE_REFUSED,
     FORMAT_VERSION,
     HASH_OFFSET_BYTES,
     MAGIC,
@@ -37,7 +39,7 @@ from sslm.formats.save_records import (
     SavedStateKind,
 )
 
-_READ: Final = int(SaveFeature.MEMORY)
+_READ: Final = int(SaveFeature.MEMORY | SaveFeature.CHOICE)
 _I32_MAX: Final = (1 << 31) - 1
 _STATE_SIZE_BYTES: Final = 16
 
@@ -74,6 +76,11 @@ def read_save(blob: Bytes) -> SavedSequence:
     has_memory = SaveFeature.MEMORY in features
     counts = _read_counts(reader, has_memory=has_memory)
     forced_tokens = reader.u64("forced tokens", at_most=limits.SAVE_COUNTER_MAX)
+    choice, answer_start = None, 0
+    if SaveFeature.CHOICE in features:
+        answer_start = reader.u32("where the answer begins", at_most=limits.CONTEXT_TOKENS_MAX)
+        reader.zero_padding("after where the answer begins", alignment_bytes=8)
+        choice = read_choice(reader)
     if has_memory:
         pending, memory = _read_memory(reader, counts)
     else:
@@ -85,6 +92,8 @@ def read_save(blob: Bytes) -> SavedSequence:
         adapter=adapter,
         pending=pending,
         forced_tokens=forced_tokens,
+        choice=choice,
+        answer_start=answer_start,
         memory=memory,
     )
 
@@ -123,7 +132,7 @@ def _read_counts(reader: BoundedReader, *, has_memory: bool) -> _Counts:
 
 def _read_memory(reader: BoundedReader, counts: _Counts) -> "tuple[array[int], SavedMemory]":
     """Read all that follows the counters of tokens: the pending ones, and what is computed."""
-    selected = reader.i32("chosen token", at_least=NOTHING_CHOSEN, at_most=_I32_MAX)
+    selected = reader.i32("chosen token", at_least=CHOICE_REFUSED, at_most=_I32_MAX)
     place = _read_place(reader, counts)
     layers_run = reader.u64("layers run", at_most=limits.SAVE_COUNTER_MAX)
     chunk_count = reader.u64("chunks begun", at_most=limits.SAVE_COUNTER_MAX)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from sslm.errors.saves import SavePartSizeError
+from sslm.formats.choice_record import SavedChoice
 
 HASH_SIZE_BYTES = 32
 SATURATION_COUNT = 6
@@ -71,7 +72,8 @@ class SavedMemory:
     Args:
         token_ids: int32, one for each computed position.
         chunk: The chunk in progress, or None.
-        selected: The token chosen after the last position, -1 if none was allowed, or None.
+        selected: The token chosen after the last position, -1 if none was allowed, -3 if the
+            logits were too large, or None.
         last_residual: int32 [hidden_size] of the last position; empty if there is none, or a chunk
             is in progress.
         link: The chain of digests, 32 bytes.
@@ -119,6 +121,9 @@ class SavedSequence:
         adapter: Digest of its adapter, 32 bytes; zeros for none.
         pending: int32: tokens that are yet to compute. Without memory, all tokens.
         forced_tokens: Tokens of which a schema left no choice.
+        choice: How tokens are chosen; None is greedily, with all other numbers at their defaults,
+            if the answer begins at the first position.
+        answer_start: Where the answer begins.
         memory: What is computed, or None: then all tokens are computed again.
 
     Raises:
@@ -130,6 +135,8 @@ class SavedSequence:
     adapter: bytes
     pending: "array[int]"
     forced_tokens: int
+    choice: SavedChoice | None
+    answer_start: int
     memory: SavedMemory | None
 
     def __post_init__(self) -> None:

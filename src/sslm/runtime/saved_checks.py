@@ -11,6 +11,7 @@ from sslm.errors.runtime import ContextLengthError
 from sslm.errors.saves import (
     SaveAdapterError,
     SaveArithmeticError,
+    SaveChoiceError,
     SaveChunkError,
     SaveCounterError,
     SaveLinkError,
@@ -18,6 +19,7 @@ from sslm.errors.saves import (
     SaveModelError,
     SavePartSizeError,
     SaveRowsError,
+    SaveScoresError,
     SaveSelectionError,
     SaveStatesError,
     SaveTokenError,
@@ -25,10 +27,14 @@ from sslm.errors.saves import (
 )
 from sslm.formats.save_records import Bytes, SavedChunk, SavedMemory, SavedSequence
 from sslm.numerics.digests import first_link
+from sslm.program.choice import Choice
 from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.program.program import Program
+from sslm.program.sequence_data import SCORE_REFUSED
 from sslm.program.states import StateLayout
+from sslm.runtime.choice_checks import choice_fault
 from sslm.runtime.page_rows import packed_size_bytes
+from sslm.runtime.saved_choice import choice_of
 from sslm.runtime.saved_rows import require_bounded_pages, require_bounded_rows
 from sslm.runtime.saved_snapshot import fixed_states, in_flight_of, saved_states
 from sslm.runtime.sequence_options import SequenceOptions
@@ -64,11 +70,14 @@ def require_restorable(
     parts = {"computed": computed, "in progress": begun, "pending": saved.pending}
     for part, ids in parts.items():
         _require_ids(part, ids, program.vocab_size)
+    choice = _required_choice(saved, program, options)
     _require_count("forced_tokens", saved.forced_tokens, token_count)
     if memory is not None:
         if memory.chunk is not None:
             _require_chunk(memory.chunk, program, options)
         _require_selection(memory, program.vocab_size, is_at_rest=not (begun or saved.pending))
+        if memory.selected == SCORE_REFUSED and choice.is_plain:
+            raise SaveSelectionError(memory.selected, "-1 or more, as exact logits were compared")
         _require_history(memory, saved, program)
         _require_memory(memory, program, layout)
 
@@ -87,6 +96,26 @@ def _require_ids(part: str, ids: "array[int]", vocab_size: int) -> None:
     if ids and not (min(ids) >= 0 and max(ids) < vocab_size):
         index = next(i for i, token_id in enumerate(ids) if not 0 <= token_id < vocab_size)
         raise SaveTokenError(part, index, ids[index], vocab_size - 1)
+
+
+def _required_choice(saved: SavedSequence, program: Program, options: SequenceOptions) -> Choice:
+    """Return how tokens are chosen, once it is known that the sequence can choose so."""
+    if saved.choice is None:
+        return Choice()
+    choice = choice_of(saved.choice)
+    if (choice, saved.answer_start) == (Choice(), 0):
+        raise SaveChoiceError("choice", "that of every new sequence", "none, as it goes without")
+    fault = choice_fault(
+        choice,
+        answer_start=saved.answer_start,
+        vocab_size=program.vocab_size,
+        context_tokens=options.context_tokens,
+    )
+    if fault is not None:
+        raise SaveChoiceError(*fault)
+    if not (choice.is_plain or options.chooses):
+        raise SaveScoresError
+    return choice
 
 
 def _require_chunk(chunk: SavedChunk, program: Program, options: SequenceOptions) -> None:

@@ -15,6 +15,7 @@ from sslm.numerics.digests import first_link
 from sslm.program.choice import Choice
 from sslm.program.states import State, StateKind, StateLayout
 from sslm.runtime.kv_pool import PageHold
+from sslm.runtime.saved_choice import choice_of, saved_choice
 from sslm.runtime.snapshot import Counters, InFlight, Snapshot
 
 _KINDS: Final = {
@@ -54,8 +55,19 @@ def record_of(snapshot: Snapshot, *, kv: bool) -> SavedSequence:
         adapter=snapshot.adapter,
         pending=pending,
         forced_tokens=snapshot.counters.forced_tokens,
+        choice=None if _is_as_made(snapshot) else saved_choice(snapshot.choice),
+        answer_start=snapshot.answer_start,
         memory=_memory(snapshot) if kv else None,
     )
+
+
+def _is_as_made(snapshot: Snapshot) -> bool:
+    """Return whether the sequence was never told how to choose."""
+    return snapshot.choice == Choice() and snapshot.answer_start == 0
+
+
+def _choice_of(saved: SavedSequence) -> Choice:
+    return Choice() if saved.choice is None else choice_of(saved.choice)
 
 
 def _memory(snapshot: Snapshot) -> SavedMemory:
@@ -64,8 +76,7 @@ def _memory(snapshot: Snapshot) -> SavedMemory:
     return SavedMemory(
         token_ids=snapshot.token_ids,
         chunk=_chunk(snapshot.in_flight) if snapshot.in_flight else None,
-        # How it was chosen is not saved.
-        selected=snapshot.selected if snapshot.choice.is_plain else None,
+        selected=snapshot.selected,
         last_residual=snapshot.last_residual,
         link=snapshot.link,
         saturations=tuple(memoryview(counters.saturations).cast("q")),
@@ -115,8 +126,8 @@ def snapshot_of(saved: SavedSequence, hold: PageHold) -> Snapshot:
         token_ids=memory.token_ids,
         pending=saved.pending,
         selected=memory.selected,
-        choice=Choice(),
-        answer_start=0,
+        choice=_choice_of(saved),
+        answer_start=saved.answer_start,
         in_flight=in_flight_of(memory.chunk) if memory.chunk else None,
         last_residual=bytes(memory.last_residual),
         link=memory.link,
@@ -154,8 +165,8 @@ def _uncomputed(saved: SavedSequence, hold: PageHold) -> Snapshot:
         token_ids=array("i"),
         pending=saved.pending,
         selected=None,
-        choice=Choice(),
-        answer_start=0,
+        choice=_choice_of(saved),
+        answer_start=saved.answer_start,
         in_flight=None,
         last_residual=b"",
         link=first_link(saved.arithmetic_version, saved.model_id),

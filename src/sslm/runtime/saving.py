@@ -1,6 +1,8 @@
 """Saving sequences as bytes, and going on with them elsewhere."""
 
+from sslm import limits
 from sslm.errors.runtime import OptionRangeError
+from sslm.formats.choice_record import BIAS_SIZE_BYTES
 from sslm.formats.save_blob import encode_save, largest_overhead_bytes
 from sslm.formats.save_reading import read_save
 from sslm.formats.save_records import SavedSequence
@@ -15,12 +17,19 @@ from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.snapshot import Snapshot
 
 
-def save_size_bytes_max(program: Program, token_count: int) -> int:
-    """Return the most bytes that a save of a sequence of so many tokens can have."""
+def save_size_bytes_max(program: Program, token_count: int, *, chooses: bool = False) -> int:
+    """Return the most bytes that a save of a sequence of so many tokens can have.
+
+    Args:
+        program: What computes it.
+        token_count: Its tokens of all kinds.
+        chooses: As in its options.
+    """
     layout = program.state_layout
     row_size_bytes = 4 * program.residual.width + DIGEST_SIZE_BYTES
     return (
         largest_overhead_bytes(len(layout.states))
+        + BIAS_SIZE_BYTES * limits.LOGIT_BIAS_COUNT_MAX * int(chooses)
         + 4 * token_count
         + CHUNK_ROWS_MAX * row_size_bytes
         + layout.fixed_size_bytes

@@ -16,6 +16,7 @@ from sslm.errors.reading import (
     TrailingBytesError,
     TruncatedFileError,
 )
+from sslm.errors.records import SavedBiasOrderError, SavedDecoderError
 from sslm.errors.saves import (
     NotASaveError,
     SaveFeatureError,
@@ -25,10 +26,20 @@ from sslm.errors.saves import (
     SaveStateKindError,
     SaveVersionError,
 )
+from sslm.formats.choice_record import encode_choice
 from sslm.formats.save_blob import encode_save
 from sslm.formats.save_reading import read_save
 from sslm.formats.save_records import SavedSequence
-from tests.saves import IDS_ONLY, MEMORY, MID_CHUNK, SAVED, reseal_save
+from tests.saves import (
+    CHOICE,
+    CHOSEN,
+    CHOSEN_IDS_ONLY,
+    IDS_ONLY,
+    MEMORY,
+    MID_CHUNK,
+    SAVED,
+    reseal_save,
+)
 
 EMPTY = replace(
     SAVED,
@@ -44,7 +55,9 @@ EMPTY = replace(
 )
 
 RECORDS = pytest.mark.parametrize(
-    "saved", [SAVED, MID_CHUNK, IDS_ONLY, EMPTY], ids=["rest", "chunk", "ids", "empty"]
+    "saved",
+    [SAVED, MID_CHUNK, IDS_ONLY, EMPTY, CHOSEN, CHOSEN_IDS_ONLY],
+    ids=["rest", "chunk", "ids", "empty", "chosen", "chosen ids"],
 )
 
 
@@ -124,6 +137,17 @@ def test_the_layout_of_memory_is_the_documented_one() -> None:
     assert blob[788:] == bytes(44) + b"p" * 128 + b"t" * 9
 
 
+def test_the_layout_of_a_choice_is_the_documented_one() -> None:
+    blob, without = encode_save(CHOSEN_IDS_ONLY), encode_save(IDS_ONLY)
+    assert struct.unpack_from("<I", blob, 12) == (4,)
+    choice = b"".join(encode_choice(CHOICE))
+    assert blob[152:] == struct.pack("<II", 60, 0) + choice + without[152:]
+    # What follows is where it would be without, but for what is aligned.
+    long, short = encode_save(CHOSEN), encode_save(SAVED)
+    assert struct.unpack_from("<I", long, 12) == (5,)
+    assert long[160 + len(choice) :][:160] == short[152:312]
+
+
 def _changed(saved: SavedSequence, layout: str, offset: int, value: int) -> bytes:
     blob = bytearray(encode_save(saved))
     struct.pack_into(layout, blob, offset, value)
@@ -143,7 +167,7 @@ def _changed(saved: SavedSequence, layout: str, offset: int, value: int) -> byte
         pytest.param(SAVED, "<I", 132, 65, FieldTooLargeError, id="too many rows"),
         pytest.param(SAVED, "<I", 140, 1, NonZeroPaddingError, id="reserved of the counts"),
         pytest.param(SAVED, "<Q", 144, (1 << 62) + 1, FieldTooLargeError, id="forced tokens"),
-        pytest.param(SAVED, "<i", 152, -3, FieldTooSmallError, id="chosen token"),
+        pytest.param(SAVED, "<i", 152, -4, FieldTooSmallError, id="chosen token"),
         pytest.param(SAVED, "<I", 156, 1, FieldTooLargeError, id="segment without a chunk"),
         pytest.param(SAVED, "<I", 160, 1, FieldTooLargeError, id="scored row without a chunk"),
         pytest.param(MID_CHUNK, "<I", 156, 0, FieldTooSmallError, id="chunk before its beginning"),
@@ -155,6 +179,11 @@ def _changed(saved: SavedSequence, layout: str, offset: int, value: int) -> byte
         pytest.param(SAVED, "<Q", 272, 1 << 40, TruncatedFileError, id="residual past the end"),
         pytest.param(SAVED, "<I", 312, 4, SaveStateKindError, id="kind of state"),
         pytest.param(SAVED, "<B", 625, 1, NonZeroPaddingError, id="padding"),
+        pytest.param(CHOSEN, "<I", 152, (1 << 20) + 1, FieldTooLargeError, id="answer past all"),
+        pytest.param(CHOSEN, "<I", 156, 1, NonZeroPaddingError, id="reserved of the answer"),
+        pytest.param(CHOSEN, "<I", 160, 3, SavedDecoderError, id="decoder"),
+        pytest.param(CHOSEN, "<I", 212, 1, FieldTooLargeError, id="reserved of the biases"),
+        pytest.param(CHOSEN, "<i", 224, 3, SavedBiasOrderError, id="order of biases"),
         pytest.param(SAVED, "<Q", 304, 8, TrailingBytesError, id="a shorter tail"),
         pytest.param(SAVED, "<Q", 304, 10, TruncatedFileError, id="a longer tail"),
     ],
@@ -177,7 +206,7 @@ def test_damage_is_told_from_change() -> None:
 def test_unknown_features_are_refused_by_name() -> None:
     with pytest.raises(SaveFeatureError) as caught:
         read_save(_changed(SAVED, "<I", 12, 1 | 2 | 4 | 8 | 1 << 31))
-    assert caught.value.names == "schema state, sampler state, adapter state, feature 31"
+    assert caught.value.names == "schema state, adapter state, feature 31"
 
 
 def test_digests_without_a_chunk_are_refused() -> None:

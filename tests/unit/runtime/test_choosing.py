@@ -1,5 +1,7 @@
 """A sequence may choose otherwise at any time, and then computes the head of one position."""
 
+from collections.abc import Callable
+from collections.abc import Sequence as Spans
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +18,8 @@ from sslm.errors.runtime import (
 )
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.choice_data import scratch_size_bytes
+from sslm.program.plan import Span
+from sslm.program.program import Program
 from sslm.program.sequence_data import SCORE_REFUSED
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.kv_pool import KvPool
@@ -23,45 +27,58 @@ from sslm.runtime.scheduler import Scheduler
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.stepper import advance, finished
-from tests.shifting_plan import REFUSED_SEED, ShiftingPlan
 from tests.tiny_models import ALL_UNITS, MODEL_ID
-from tests.toy_programs import VOCAB_SIZE, moving_average_model
+from tests.toy_programs import VOCAB_SIZE, ToyModel, moving_average_model
 
 MODEL = moving_average_model()
 PROMPT = [index * 7 % VOCAB_SIZE for index in range(70)]
 HEAD = MODEL.program.first_head_index
 END = len(MODEL.program.segments)
 
-SAMPLING = Choice(decoder=Decoder.SAMPLING, seed=3)
+SAMPLING = Choice(decoder=Decoder.SAMPLING, temperature=20 * MICRO, seed=3)
 OTHER_SEED = replace(SAMPLING, seed=5)
 DAMPED = Choice(decoder=Decoder.DAMPED, top_k=6, damping=1 << 16, damping_order=2)
-REFUSED = replace(SAMPLING, seed=REFUSED_SEED)
+LOUD = moving_average_model(head_exponent=-20)
+
+
+class RecordingPlan(ReferencePlan):
+    """Notes which segments ran."""
+
+    def __init__(self, model: ToyModel = MODEL) -> None:
+        super().__init__(model.program, model.tensors)
+        self.runs: list[tuple[int, int]] = []
+
+    def _compute(
+        self, first: int, last: int, spans: Spans[Span], **given: Any
+    ) -> tuple[int, Callable[[], None]]:
+        self.runs.append((first, last))
+        return super()._compute(first, last, spans, **given)
 
 
 @pytest.fixture
-def plan() -> ShiftingPlan:
-    return ShiftingPlan(ReferencePlan(MODEL.program, MODEL.tensors))
+def plan() -> RecordingPlan:
+    return RecordingPlan()
 
 
-def new_sequence(**options: Any) -> Sequence:
-    pool = KvPool(MODEL.program.state_layout, 4)
+def new_sequence(program: Program = MODEL.program, **options: Any) -> Sequence:
+    pool = KvPool(program.state_layout, 4)
     merged = SequenceOptions(**({"context_tokens": 100, "chooses": True} | options))
-    return Sequence(MODEL.program, pool, MODEL_ID, merged)
+    return Sequence(program, pool, MODEL_ID, merged)
 
 
-def step(plan: ShiftingPlan, sequence: Sequence, units: int = ALL_UNITS) -> None:
-    finished(advance(plan, [sequence], budget_units=units, row_count_max=64))  # type: ignore[arg-type]
+def step(plan: RecordingPlan, sequence: Sequence, units: int = ALL_UNITS) -> None:
+    finished(advance(plan, [sequence], budget_units=units, row_count_max=64))
 
 
-def run(plan: ShiftingPlan, sequence: Sequence, units: int = ALL_UNITS) -> None:
+def run(plan: RecordingPlan, sequence: Sequence, units: int = ALL_UNITS) -> None:
     while sequence.has_work:
         step(plan, sequence, units)
 
 
 def at_rest(
-    plan: ShiftingPlan, choice: Choice, ids: list[int] = PROMPT, answer_start: int = len(PROMPT)
+    plan: RecordingPlan, choice: Choice, ids: list[int] = PROMPT, answer_start: int = len(PROMPT)
 ) -> Sequence:
-    sequence = new_sequence()
+    sequence = new_sequence(plan.program)
     sequence.choose(choice, answer_start)
     sequence.push(ids)
     run(plan, sequence)
@@ -69,7 +86,7 @@ def at_rest(
     return sequence
 
 
-def answer(plan: ShiftingPlan, sequence: Sequence, count: int) -> list[int]:
+def answer(plan: RecordingPlan, sequence: Sequence, count: int) -> list[int]:
     ids = []
     for _ in range(count):
         ids.append(sequence.decode())
@@ -77,7 +94,7 @@ def answer(plan: ShiftingPlan, sequence: Sequence, count: int) -> list[int]:
     return ids
 
 
-def alone(plan: ShiftingPlan, choice: Choice, count: int = 4) -> list[int]:
+def alone(plan: RecordingPlan, choice: Choice, count: int = 4) -> list[int]:
     with at_rest(plan, choice) as sequence:
         return answer(plan, sequence, count)
 
@@ -90,7 +107,7 @@ def seen(sequence: Sequence) -> tuple[object, ...]:
 @pytest.mark.parametrize("units", [1, ALL_UNITS])
 @pytest.mark.parametrize("choice", [OTHER_SEED, DAMPED, Choice()])
 def test_another_choice_runs_the_last_head_again(
-    plan: ShiftingPlan, choice: Choice, units: int
+    plan: RecordingPlan, choice: Choice, units: int
 ) -> None:
     with at_rest(plan, SAMPLING) as sequence:
         before, first = seen(sequence), sequence.chosen()
@@ -106,7 +123,7 @@ def test_another_choice_runs_the_last_head_again(
         assert answer(plan, sequence, 4) == alone(plan, choice)
 
 
-def test_the_first_choice_again_takes_the_first_token_again(plan: ShiftingPlan) -> None:
+def test_the_first_choice_again_takes_the_first_token_again(plan: RecordingPlan) -> None:
     with at_rest(plan, SAMPLING) as sequence:
         first = sequence.chosen()
         sequence.choose(OTHER_SEED, len(PROMPT))
@@ -126,7 +143,7 @@ def test_the_first_choice_again_takes_the_first_token_again(plan: ShiftingPlan) 
     ],
 )
 def test_a_choice_that_decides_alike_computes_nothing(
-    plan: ShiftingPlan, choice: Choice, same: Choice
+    plan: RecordingPlan, choice: Choice, same: Choice
 ) -> None:
     with at_rest(plan, choice) as sequence:
         first = sequence.chosen()
@@ -147,7 +164,7 @@ def test_a_choice_that_decides_alike_computes_nothing(
     ],
 )
 def test_where_the_answer_begins_counts_for_some(
-    plan: ShiftingPlan, choice: Choice, *, counts: bool
+    plan: RecordingPlan, choice: Choice, *, counts: bool
 ) -> None:
     with at_rest(plan, choice) as sequence:
         sequence.choose(choice, len(PROMPT) - 1)
@@ -164,27 +181,29 @@ def test_where_the_answer_begins_counts_for_some(
     + [(DAMPED, name) for name in ("damping", "damping_order", "top_k", "presence")]
     + [(Choice(), name) for name in ("repetition", "presence", "frequency")],
 )
-def test_every_number_that_decides_is_compared(plan: ShiftingPlan, one: Choice, field: str) -> None:
+def test_every_number_that_decides_is_compared(
+    plan: RecordingPlan, one: Choice, field: str
+) -> None:
     with at_rest(plan, one) as sequence:
         changed: dict[str, Any] = {field: getattr(one, field) + 1}
         sequence.choose(replace(one, **changed), len(PROMPT))
         assert sequence.has_work
 
 
-def test_tokens_are_the_answers_wherever_they_come_from(plan: ShiftingPlan) -> None:
-    """Damped greedy sees forced tokens of the answer too, and none of the prompt's."""
-    forced = [5, 6]
-    with at_rest(plan, DAMPED, PROMPT + forced) as whole, at_rest(plan, DAMPED) as pushed:
+def test_tokens_are_the_answers_wherever_they_come_from(plan: RecordingPlan) -> None:
+    """Penalties see forced tokens of the answer too, and none of the prompt's."""
+    forced, choice = [5, 6], Choice(frequency=3 * MICRO)
+    with at_rest(plan, choice, PROMPT + forced) as whole, at_rest(plan, choice) as pushed:
         pushed.push(forced)
         run(plan, pushed)
         assert answer(plan, pushed, 3) == answer(plan, whole, 3)
-    with at_rest(plan, DAMPED, answer_start=0) as other:
-        assert answer(plan, other, 4) != alone(plan, DAMPED)
+    with at_rest(plan, choice, answer_start=0) as other:
+        assert answer(plan, other, 4) != alone(plan, choice)
 
 
 @pytest.mark.parametrize("steps", [0, 1])
 def test_tokens_that_are_pushed_make_the_new_choice_needless(
-    plan: ShiftingPlan, steps: int
+    plan: RecordingPlan, steps: int
 ) -> None:
     with at_rest(plan, SAMPLING) as sequence, at_rest(plan, SAMPLING, [*PROMPT, 4]) as whole:
         sequence.choose(OTHER_SEED, len(PROMPT))
@@ -199,7 +218,7 @@ def test_tokens_that_are_pushed_make_the_new_choice_needless(
         assert sequence.chosen() == whole.chosen()
 
 
-def test_a_choice_told_in_the_middle_of_a_chunk_is_that_of_its_end(plan: ShiftingPlan) -> None:
+def test_a_choice_told_in_the_middle_of_a_chunk_is_that_of_its_end(plan: RecordingPlan) -> None:
     with new_sequence() as sequence:
         sequence.push(PROMPT)
         while sequence.position < 64:
@@ -210,14 +229,14 @@ def test_a_choice_told_in_the_middle_of_a_chunk_is_that_of_its_end(plan: Shiftin
         assert answer(plan, sequence, 4) == alone(plan, SAMPLING)
 
 
-def test_a_cancelled_run_leaves_it_to_be_done(plan: ShiftingPlan) -> None:
+def test_a_cancelled_run_leaves_it_to_be_done(plan: RecordingPlan) -> None:
     cancellation = Cancellation()
     cancellation.set()
     with at_rest(plan, SAMPLING) as sequence:
         sequence.choose(OTHER_SEED, len(PROMPT))
         before = seen(sequence)
         (outcome,) = advance(
-            plan,  # type: ignore[arg-type]
+            plan,
             [sequence],
             budget_units=1,
             row_count_max=64,
@@ -230,7 +249,7 @@ def test_a_cancelled_run_leaves_it_to_be_done(plan: ShiftingPlan) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_a_snapshot_goes_back_to_the_heads_beginning(plan: ShiftingPlan, steps: int) -> None:
+def test_a_snapshot_goes_back_to_the_heads_beginning(plan: RecordingPlan, steps: int) -> None:
     with at_rest(plan, SAMPLING) as sequence:
         sequence.choose(OTHER_SEED, len(PROMPT))
         for _ in range(steps):
@@ -249,10 +268,10 @@ def test_a_snapshot_goes_back_to_the_heads_beginning(plan: ShiftingPlan, steps: 
             assert answer(plan, sequence, 4) == alone(plan, OTHER_SEED)
 
 
-@pytest.mark.parametrize("own", [SAMPLING, OTHER_SEED, DAMPED, Choice(), REFUSED])
-@pytest.mark.parametrize("theirs", [SAMPLING, DAMPED, Choice(), REFUSED])
+@pytest.mark.parametrize("own", [SAMPLING, OTHER_SEED, DAMPED, Choice()])
+@pytest.mark.parametrize("theirs", [SAMPLING, DAMPED, Choice()])
 def test_who_adopts_goes_on_choosing_as_told(
-    plan: ShiftingPlan, own: Choice, theirs: Choice
+    plan: RecordingPlan, own: Choice, theirs: Choice
 ) -> None:
     with at_rest(plan, theirs) as sequence:
         snapshot, pool = sequence.snapshot(), sequence.state.hold.pool
@@ -263,26 +282,31 @@ def test_who_adopts_goes_on_choosing_as_told(
             assert (other.choice, other.answer_start) == (own, len(PROMPT))
             assert other.has_work == (own != theirs)
             run(plan, other)
-            if own == REFUSED:
-                assert other.selected == SCORE_REFUSED
-            else:
-                assert answer(plan, other, 4) == alone(plan, own)
+            assert answer(plan, other, 4) == alone(plan, own)
 
 
-def test_a_refused_step_is_told_and_another_choice_goes_on(plan: ShiftingPlan) -> None:
-    with at_rest(plan, REFUSED) as sequence:
+@pytest.mark.parametrize("choice", [SAMPLING, DAMPED, Choice(bias=((1, -1),))])
+def test_a_refused_step_is_told_and_another_choice_goes_on(choice: Choice) -> None:
+    plan = RecordingPlan(LOUD)
+    with at_rest(plan, choice) as sequence:
         before = seen(sequence)
+        assert sequence.selected == SCORE_REFUSED
         for ask in (sequence.chosen, sequence.decode):
             with pytest.raises(NumericStepRefusedError, match=r"after position 69 .* greedily"):
                 ask()
-        sequence.choose(REFUSED, len(PROMPT))
+        sequence.choose(choice, len(PROMPT))
         assert (seen(sequence), sequence.has_work) == (before, False)
         sequence.choose(None)
         run(plan, sequence)
         assert answer(plan, sequence, 4) == alone(plan, Choice())
+        # Tokens that are given need no scores.
+        sequence.choose(choice, len(PROMPT))
+        sequence.push([3])
+        run(plan, sequence)
+        assert sequence.selected == SCORE_REFUSED
 
 
-def test_a_reset_keeps_the_choice(plan: ShiftingPlan) -> None:
+def test_a_reset_keeps_the_choice(plan: RecordingPlan) -> None:
     with at_rest(plan, SAMPLING) as sequence:
         sequence.choose(OTHER_SEED, len(PROMPT))
         step(plan, sequence, 1)
@@ -293,12 +317,12 @@ def test_a_reset_keeps_the_choice(plan: ShiftingPlan) -> None:
         assert answer(plan, sequence, 4) == alone(plan, OTHER_SEED)
 
 
-def test_a_scheduler_gives_turns_to_it(plan: ShiftingPlan) -> None:
+def test_a_scheduler_gives_turns_to_it(plan: RecordingPlan) -> None:
     class Runner:
         program, row_count_max = plan.program, 64
 
         def advance_each(self, sequences: list[Sequence], **given: Any) -> Any:
-            return advance(plan, sequences, row_count_max=64, **given)  # type: ignore[arg-type]
+            return advance(plan, sequences, row_count_max=64, **given)
 
     from sslm.runtime.time_slices import SliceBudget
     from sslm.runtime.unit_costs import UnitCosts
@@ -335,7 +359,7 @@ def test_a_scheduler_gives_turns_to_it(plan: ShiftingPlan) -> None:
     ],
 )
 def test_numbers_out_of_range_change_nothing(
-    plan: ShiftingPlan, changed: dict[str, Any], option: str
+    plan: RecordingPlan, changed: dict[str, Any], option: str
 ) -> None:
     with at_rest(plan, SAMPLING) as sequence:
         with pytest.raises(OptionRangeError) as caught:
@@ -352,7 +376,7 @@ def test_where_the_answer_begins_is_within_the_context() -> None:
                 sequence.choose(SAMPLING, start)
 
 
-def test_only_who_is_made_for_it_chooses_by_scores(plan: ShiftingPlan) -> None:
+def test_only_who_is_made_for_it_chooses_by_scores(plan: RecordingPlan) -> None:
     with new_sequence(chooses=False) as sequence:
         sequence.choose(Choice(seed=7), 3)
         assert sequence.choice == Choice(seed=7)

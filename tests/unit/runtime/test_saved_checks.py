@@ -10,10 +10,12 @@ import pytest
 
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.base import SslmError
+from sslm.errors.runtime import NumericStepRefusedError
 from sslm.errors.saves import (
     SaveAbsentRowError,
     SaveAdapterError,
     SaveArithmeticError,
+    SaveChoiceError,
     SaveChunkError,
     SaveCodeError,
     SaveCounterError,
@@ -23,6 +25,7 @@ from sslm.errors.saves import (
     SaveModelError,
     SavePartSizeError,
     SaveRowsError,
+    SaveScoresError,
     SaveSelectionError,
     SaveStatesError,
     SaveTokenError,
@@ -31,6 +34,9 @@ from sslm.errors.saves import (
 from sslm.formats.save_blob import encode_save
 from sslm.formats.save_reading import read_save
 from sslm.formats.save_records import SavedChunk, SavedMemory, SavedSequence
+from sslm.program.choice import Choice, Decoder
+from sslm.program.sequence_data import SCORE_REFUSED
+from sslm.runtime.saved_choice import saved_choice
 from sslm.runtime.saving import restore, save
 from sslm.runtime.sequence_options import SequenceOptions
 from tests.sequences import LONGEST, new_pool, new_sequence, reference_plan, run, step
@@ -302,3 +308,45 @@ def test_numbers_within_their_bounds_run(
         with sequence:
             run(plan, sequence)
             assert sequence.position == 6
+
+
+def chosen(saved: SavedSequence, answer_start: int = 60, **changes: Any) -> SavedSequence:
+    choice = replace(Choice(decoder=Decoder.SAMPLING), **changes)
+    return replace(saved, choice=saved_choice(choice), answer_start=answer_start)
+
+
+@pytest.mark.parametrize(
+    ("changes", "option", "expected"),
+    [
+        ({"top_k": 1 << 20}, "top_k", "an integer from 0 to 275"),
+        ({"decoder": Decoder.DAMPED, "top_k": 0}, "top_k", "an integer from 1 to 275"),
+        ({"bias": ((275, 1),)}, "a biased id", "an integer from 0 to 274"),
+        ({"answer_start": LONGEST + 1}, "answer_start", "an integer from 0 to 200"),
+        ({"decoder": Decoder.GREEDY, "answer_start": 0}, "choice", "none, as it goes without"),
+    ],
+)
+def test_a_choice_that_cannot_be(
+    llama: ReferencePlan, changes: dict[str, Any], option: str, expected: str
+) -> None:
+    error = refusal(llama, chosen(at_rest(llama), **changes), chooses=True)
+    require(error, SaveChoiceError, option=option, expected=expected)
+
+
+def test_a_sequence_without_room_for_scores(llama: ReferencePlan) -> None:
+    saved = chosen(at_rest(llama))
+    require(refusal(llama, saved), SaveScoresError)
+    # Plain greedy compares exact logits, wherever the answer begins.
+    plain = chosen(at_rest(llama), decoder=Decoder.GREEDY)
+    with restore(encode_save(plain), llama.program, new_pool(llama), MODEL_ID, OPTIONS) as sequence:
+        assert sequence.answer_start == 60
+
+
+def test_a_refused_score_where_none_was_compared(llama: ReferencePlan) -> None:
+    refused = with_memory(at_rest(llama), selected=SCORE_REFUSED)
+    require(refusal(llama, refused), SaveSelectionError, found=SCORE_REFUSED)
+    options = replace(OPTIONS, chooses=True)
+    blob = encode_save(chosen(refused))
+    with restore(blob, llama.program, new_pool(llama), MODEL_ID, options) as sequence:
+        assert save(sequence) == blob
+        with pytest.raises(NumericStepRefusedError):
+            sequence.decode()

@@ -20,6 +20,7 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.saves import NotASaveError
 from sslm.formats.save_reading import read_save
+from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.runtime import freezing, saved_snapshot, saving, sequence_state
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
 from sslm.runtime.saving import restore, restore_into, save, save_size_bytes_max
@@ -39,6 +40,7 @@ from tests.sequences import (
     step,
 )
 from tests.tiny_models import MODEL_ID
+from tests.toy_programs import VOCAB_SIZE
 
 OPTIONS = SequenceOptions(context_tokens=LONGEST, reserved_tokens=0)
 
@@ -145,6 +147,86 @@ def test_ids_alone_lead_to_the_same_end(plan: ReferencePlan) -> None:
                     assert other.saturations == sequence.saturations
                     assert other.answer_digest([1]) == sequence.answer_digest([1])
         assert len(blob) == 152 + 4 * 78
+
+
+SAMPLING = Choice(
+    decoder=Decoder.SAMPLING,
+    bias=((3, 2 * MICRO), (7, -MICRO)),
+    repetition=1_300_000,
+    presence=MICRO // 2,
+    frequency=MICRO // 3,
+    temperature=9 * MICRO,
+    top_k=20,
+    top_p=990_000,
+    min_p=1000,
+    seed=(1 << 64) - 1,
+)
+DAMPED = Choice(decoder=Decoder.DAMPED, top_k=6, damping=1 << 18, damping_order=3)
+EACH_CHOICE = pytest.mark.parametrize("choice", [SAMPLING, DAMPED, Choice(seed=7)])
+
+
+@EACH_CHOICE
+@pytest.mark.parametrize("kv", [True, False])
+def test_who_restores_a_save_chooses_as_before(
+    plan: ReferencePlan, choice: Choice, *, kv: bool
+) -> None:
+    start = len(PROMPT)
+    with new_sequence(plan, new_pool(plan), chooses=True) as lone:
+        lone.choose(choice, start)
+        lone.push(PROMPT)
+        expected = end(plan, lone, start + 3)
+    with new_sequence(plan, new_pool(plan), chooses=True) as sequence:
+        sequence.choose(choice, start)
+        sequence.push(PROMPT)
+        run(plan, sequence)
+        for index, _ in enumerate(slices(plan, sequence, start + 3)):
+            if not kv and index % 4:
+                continue
+            blob = save(sequence, kv=kv)
+            assert len(blob) <= save_size_bytes_max(
+                plan.program, sequence.state.token_count, chooses=True
+            )
+            with restored(plan, blob, chooses=True) as other:
+                assert (other.choice, other.answer_start) == (choice, start)
+                assert save(other, kv=kv) == blob
+                found = end(plan, other, start + 3)
+                # How many layers were run is not kept without memory.
+                assert found[:3] == expected[:3]
+                assert not kv or found == expected
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_last_position_that_is_scored_again_is_saved_before_it(
+    plan: ReferencePlan, steps: int
+) -> None:
+    with new_sequence(plan, new_pool(plan), chooses=True) as sequence:
+        sequence.push(PROMPT)
+        run(plan, sequence)
+        sequence.choose(SAMPLING, len(PROMPT))
+        for _ in range(steps):
+            step(plan, sequence, units=1)
+        blob, without = save(sequence), save(sequence, kv=False)
+        expected = end(plan, sequence, len(PROMPT) + 3)
+        with restored(plan, blob, chooses=True) as other:
+            # The head of the other model is one slice.
+            is_at_work = steps == 0 or plan.program.vocab_size == VOCAB_SIZE
+            assert (other.has_work, other.pending_count) == (is_at_work, 0)
+            assert save(other) == blob
+            assert end(plan, other, len(PROMPT) + 3) == expected
+        with restored(plan, without, chooses=True) as other:
+            assert end(plan, other, len(PROMPT) + 3)[:3] == expected[:3]
+
+
+def test_a_choice_that_a_sequence_was_told_gives_way_to_the_saves(plan: ReferencePlan) -> None:
+    with new_sequence(plan, new_pool(plan)) as sequence:
+        sequence.push(PROMPT)
+        blob = save(sequence)
+        expected = end(plan, sequence, len(PROMPT) + 3)
+    with new_sequence(plan, new_pool(plan), chooses=True) as other:
+        other.choose(SAMPLING, 5)
+        restore_into(other, blob)
+        assert (other.choice, other.answer_start) == (Choice(), 0)
+        assert end(plan, other, len(PROMPT) + 3) == expected
 
 
 def test_an_empty_sequence_can_be_saved(plan: ReferencePlan) -> None:

@@ -1,0 +1,279 @@
+"""Formats: exactly the texts of their grammars, by the standard library and published examples."""
+
+import calendar
+import ipaddress
+import json
+import random
+import re
+import uuid
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sslm.errors.schema import UnknownFormatError
+from sslm.schema.automaton import Automaton
+from sslm.schema.compiler import compile_language
+from sslm.schema.strings import spelled
+from sslm.schema.text_formats import FORMATS, format_language
+from tests.data import shared_data
+
+SUITE = "json-schema-test-suite/tests/draft2020-12/optional/format"
+
+
+@cache
+def _automaton(name: str, *, exact: bool = False) -> Automaton:
+    return compile_language(format_language(name, exact=exact))
+
+
+def _has(name: str, text: str, *, exact: bool = False) -> bool:
+    return _automaton(name, exact=exact).matches(spelled(text))
+
+
+def _suite(name: str) -> list[tuple[str, bool]]:
+    groups = json.loads(shared_data(f"{SUITE}/{name}.json").read_text(encoding="utf-8"))
+    tests = [test for group in groups for test in group["tests"]]
+    return [(test["data"], test["valid"]) for test in tests if isinstance(test["data"], str)]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_agrees_with_the_published_suite(name: str) -> None:
+    """All but internationalized labels, whose valid ones are left out."""
+    cases = _suite(name)
+    assert len(cases) > 10
+    for text, is_valid in cases:
+        expected = is_valid and not (name == "hostname" and "xn--" in text)
+        assert _has(name, text, exact=True) == expected, text
+        assert _has(name, text) <= expected, text
+
+
+def _walk(automaton: Automaton, rng: random.Random) -> str:
+    """Return a random text of an automaton."""
+    state, found = 0, bytearray()
+    while not (automaton.is_accepting(state) and (rng.random() < 0.3 or not automaton.row(state))):
+        low, high, state = rng.choice(automaton.row(state))
+        found.append(rng.randint(low, high))
+    return str(json.loads(b'"' + bytes(found) + b'"'))
+
+
+def _is_date(text: str) -> bool:
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        return False
+    year, month, day = map(int, text.split("-"))
+    if not 1 <= month <= 12 or day < 1:
+        return False
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return day <= (29 if is_leap and month == 2 else calendar.monthrange(2023, month)[1])
+
+
+def _is_time(text: str) -> bool:
+    parts = re.fullmatch(
+        r"([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]+)?([Zz]|([+-])([0-9]{2}):([0-9]{2}))", text
+    )
+    if not parts:
+        return False
+    hour, minute, second = (int(parts[i]) for i in (1, 2, 3))
+    offset_hour, offset_minute = int(parts[7] or 0), int(parts[8] or 0)
+    if hour > 23 or minute > 59 or offset_hour > 23 or offset_minute > 59:
+        return False
+    offset = (offset_hour * 60 + offset_minute) * (-1 if parts[6] == "-" else 1)
+    is_last_minute = (hour * 60 + minute - offset) % 1440 == 1439
+    return second <= 59 or (second == 60 and is_last_minute)
+
+
+def _is_date_time(text: str) -> bool:
+    return _is_date(text[:10]) and text[10:11] in ("T", "t") and _is_time(text[11:])
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        return str(ipaddress.IPv4Address(text)) == text
+    except ValueError:
+        return False
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    tail = text.rpartition(":")[2]
+    return "%" not in text and ("." not in tail or _is_ipv4(tail))
+
+
+def _is_duration(text: str) -> bool:
+    """Take the units apart, and check that those that are there are neighbours."""
+    if re.fullmatch("P[0-9]+W", text):
+        return True
+    parts = re.fullmatch("P((?:[0-9]+[YMD])*)(?:T((?:[0-9]+[HMS])+))?", text)
+    if not parts or not (parts[1] or parts[2]):
+        return False
+    days, time = (re.sub("[0-9]", "", part or "") for part in parts.groups())
+    return days in "YMD" and time in "HMS"
+
+
+def _is_host_name(text: str) -> bool:
+    labels = text.split(".")
+    return len(text) <= 253 and all(
+        re.fullmatch("[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", label, re.IGNORECASE | re.ASCII)
+        and len(label) <= 63
+        and not label.lower().startswith("xn--")
+        for label in labels
+    )
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+CHECKS: dict[str, Callable[[str], bool]] = {
+    "date": _is_date,
+    "time": _is_time,
+    "date-time": _is_date_time,
+    "duration": _is_duration,
+    "hostname": _is_host_name,
+    "ipv4": _is_ipv4,
+    "ipv6": _is_ipv6,
+    "uuid": _is_uuid,
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("exact", [False, True])
+def test_random_texts_of_a_format_are_valid(name: str, *, exact: bool) -> None:
+    """And whether the same texts with one character changed are is decided alike."""
+    rng = random.Random(f"{name} {exact}")
+    automaton = _automaton(name, exact=exact)
+    for _ in range(150):
+        text = _walk(automaton, rng)
+        assert CHECKS[name](text), text
+        place = rng.randrange(len(text) + 1)
+        other = text[:place] + rng.choice("0123456789:.-+TZabfx ") + text[place + 1 :]
+        if exact:
+            assert automaton.matches(spelled(other)) == CHECKS[name](other), other
+        else:
+            assert automaton.matches(spelled(other)) <= CHECKS[name](other), other
+
+
+def test_every_day_of_every_kind_of_year() -> None:
+    for year in (0, 1, 4, 100, 400, 1899, 1900, 1996, 2000, 2023, 2024, 2096, 2100, 9996, 9999):
+        for month in range(14):
+            for day in range(33):
+                text = f"{year:04}-{month:02}-{day:02}"
+                assert _has("date", text) == _is_date(text)
+    for year in range(10_000):
+        text = f"{year:04}-02-29"
+        assert _has("date", text) == _is_date(text)
+
+
+def test_every_minute_may_have_a_leap_second_somewhere() -> None:
+    for minute in range(0, 1440, 7):
+        clock = f"{minute // 60:02}:{minute % 60:02}:60"
+        for offset in range(0, 1440, 13):
+            for sign in "+-":
+                text = f"{clock}{sign}{offset // 60:02}:{offset % 60:02}"
+                assert _has("time", text, exact=True) == _is_time(text)
+        for sign, offset in (("+", (minute + 1) % 1440), ("-", 1439 - minute)):
+            text = f"{clock}.5{sign}{offset // 60:02}:{offset % 60:02}"
+            assert _has("time", text, exact=True)
+            assert _has("time", text) == (offset == 0)
+
+
+def test_lengths_of_host_names() -> None:
+    for size in (1, 2, 62, 63, 64):
+        assert _has("hostname", "a" * size) == (size < 64)
+    for labels in (3, 4, 8, 9, 126, 127):
+        assert _has("hostname", ".".join(["a"] * labels)) == (labels <= 8)
+        assert _has("hostname", ".".join(["a"] * labels), exact=True)
+    assert _has("hostname", ".".join(["a" * 30] * 8))
+    assert not _has("hostname", ".".join(["a" * 31] * 4))
+    whole = ".".join(["a" * 63] * 3 + ["a" * 61])
+    assert len(whole) == 253
+    assert _has("hostname", whole, exact=True)
+    assert not _has("hostname", whole + "a", exact=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(alphabet="0123456789abcF:.", max_size=24))
+def test_addresses_agree_with_the_standard_library(text: str) -> None:
+    assert _has("ipv6", text) == _is_ipv6(text)
+    assert _has("ipv4", text) == _is_ipv4(text)
+
+
+GROUPS = st.lists(st.sampled_from(["0", "a1", "FFFF"]), max_size=8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    left=GROUPS,
+    right=GROUPS,
+    tail=st.sampled_from(["", "1.2.3.4"]),
+    gap=st.sampled_from([":", "::"]),
+)
+def test_every_form_of_an_ipv6_address(
+    left: list[str], right: list[str], tail: str, gap: str
+) -> None:
+    text = ":".join(left) + gap + ":".join([*right, tail] if tail else right)
+    assert _has("ipv6", text) == _is_ipv6(text)
+    # In mail "::" stands for two groups at least (RFC 5321, 4.1.3).
+    groups = len(left) + len(right) + 2 * bool(tail)
+    expected = _is_ipv6(text) and (groups == 8 or groups <= 6)
+    assert _has("email", f"a@[IPv6:{text}]") == expected
+
+
+URIS = [
+    "ftp://ftp.is.co.za/rfc/rfc1808.txt", "http://www.ietf.org/rfc/rfc2396.txt",
+    "ldap://[2001:db8::7]/c=GB?objectClass?one", "mailto:John.Doe@example.com",
+    "news:comp.infosystems.www.servers.unix", "tel:+1-816-555-1212",
+    "telnet://192.0.2.16:80/", "urn:oasis:names:specification:docbook:dtd:xml:4.1.2",
+    "a:", "a:/", "a://", "a:?", "a:#", "a:b//c", "a://@:", "a:/b//c", "x://[v1.a:b]", "a:%41",
+    "example://a/b/c/%7Bfoo%7D", "a://h:?/?#?/", "http://a/b/c/d;p?q",
+]  # fmt: skip
+
+NOT_URIS = [
+    "", ":", "a", "//a", "1a:", "a:[", "a:#a#b", "a://[::1", "a://b:1x", "a:%4", "a:\\", 'a:"',
+    "a://[v1]", "a://[1.2.3.4]", "a:é", "a: b", "a:/?{}", "a://b@c@d",
+]  # fmt: skip
+
+
+def test_uris_of_rfc_3986() -> None:
+    assert [text for text in URIS if not _has("uri", text)] == []
+    assert [text for text in NOT_URIS if _has("uri", text)] == []
+
+
+MAILBOXES = [
+    "a@b", "Smith@bar.com", "o'neil+tag@x-y.co", r'"a\"b\\ c"@d', '""@d', "a.b.c@1.2",
+    "user@[1.2.3.4]", "user@[IPv6:2001:db8::1]", "user@[ipv6:1:2:3:4:5:6:7:8]", "a@b--c",
+]  # fmt: skip
+
+NOT_MAILBOXES = [
+    "", "a", "@b", "a@", "a@b.", "a@.b", "a@-b", "a@b-", "a b@c", "a@b c", '"a"b@c', r'"a\"@b',
+    "a@[1.2.3]", "a@[2001:db8::1]", "a@[IPv6:1.2.3.4]", "a@[x:y]", "é@b", "a@é", "a,b@c", "a@b_c",
+    '"\n"@b', '"é"@b', "a@[IPv6:1:2:3:4:5:6:7::]",
+]  # fmt: skip
+
+
+def test_mailboxes_of_rfc_5321() -> None:
+    assert [text for text in MAILBOXES if not _has("email", text)] == []
+    assert [text for text in NOT_MAILBOXES if _has("email", text)] == []
+
+
+def test_what_is_asked_for_is_small() -> None:
+    """Formats stand in many places of a schema, so each has to stay small."""
+    counts = {name: _automaton(name).state_count for name in FORMATS}
+    assert max(counts.values()) < 800
+    assert counts["date-time"] < 70
+
+
+@pytest.mark.parametrize("name", ["regex", "idn-email", "", "Date", "x" * 1000])
+def test_other_formats_are_refused_by_name(name: str) -> None:
+    with pytest.raises(UnknownFormatError) as caught:
+        format_language(name)
+    assert caught.value.known == FORMATS
+    assert "date-time" in str(caught.value)
+    assert len(str(caught.value)) < 400

@@ -14,6 +14,7 @@ from sslm.program.program import Program
 from tests.backends.single_op import Memory, OneLayer, int32_buffer
 
 ROWS_MAX = 300
+CONTEXT_TOKENS = 4096
 
 
 @dataclass
@@ -73,7 +74,7 @@ def program(vocab_size: int) -> Program:
 def compile_choosing(backend: Backend, vocab_size: int) -> Plan:
     one = _layer(vocab_size)
     return backend.compile(
-        one.program(), one.store.tensors, row_count_max=ROWS_MAX, context_tokens=1 << 20
+        one.program(), one.store.tensors, row_count_max=ROWS_MAX, context_tokens=CONTEXT_TOKENS
     )
 
 
@@ -91,7 +92,9 @@ def chosen(backend: Backend, choosers: list[Chooser]) -> list[list[int]]:
 
 
 def _layer(vocab_size: int) -> OneLayer:
-    one = OneLayer(int32_buffer("residual", 1), vocab_size=vocab_size, position_count=1 << 20)
+    one = OneLayer(
+        int32_buffer("residual", 1), vocab_size=vocab_size, position_count=CONTEXT_TOKENS
+    )
     logits = Buffer(name="logits", kind=BufferKind.LOGITS, width=vocab_size)
     out = Buffer(name="selected", kind=BufferKind.TOKENS, width=1)
     one.select.append(ops.Choose(logits=logits, out=out))

@@ -269,8 +269,8 @@ def test_logits(backend_name: str, vector: Vector) -> None:
     assert memory.logits[0].tolist() == vector["expected"]
 
 
-@vectors("argmax")
-def test_argmax(backend_name: str, vector: Vector) -> None:
+@vectors("choose_plain")
+def test_choose_plain(backend_name: str, vector: Vector) -> None:
     vocab_size = len(vector["logits"])
     one = OneLayer(int32_buffer("residual", 1), vocab_size=vocab_size)
     logits = Buffer(name="logits", kind=BufferKind.LOGITS, width=vocab_size)

@@ -1,4 +1,4 @@
-"""Vectors of the ops that read a weight matrix, and of argmax: section 3 of docs/arithmetic.md."""
+"""Vectors of ops that read a matrix, and of plain choices: section 3 of docs/arithmetic.md."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -313,7 +313,7 @@ def logits_vectors() -> Iterator[Vector]:
         }
 
 
-def argmax_vectors() -> Iterator[Vector]:
+def plain_choice_vectors() -> Iterator[Vector]:
     rng = Random("argmax")
     top = 2**62 - 1
     rows = [[0], [-5], [0, 0], [3, 3, 3], [1, 2, 2, 1], [-1, -1, -2], [2, 1, 2], [-top, -top]]
@@ -325,4 +325,4 @@ def argmax_vectors() -> Iterator[Vector]:
         rows += [row, [value >> 58 for value in row], [max(row) - value % 3 for value in row]]
     for index, row in enumerate(rows):
         name = f"row {index}, {len(row)} values"
-        yield {"name": name, "logits": row, "expected": exact.argmax(row)}
+        yield {"name": name, "logits": row, "expected": exact.choose_plain(row)}

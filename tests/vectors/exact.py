@@ -248,7 +248,7 @@ def logits(codes: Row, weights: Rows, mantissas: Row) -> list[int]:
     return [m * dot(codes, w) for w, m in zip(weights, mantissas, strict=True)]
 
 
-def argmax(values: Row) -> int:
+def choose_plain(values: Row) -> int:
     """Section 3.11."""
     return list(values).index(max(values))
 

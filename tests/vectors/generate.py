@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.vectors import (
     cases_attention,
+    cases_choosing,
     cases_digests,
     cases_matrices,
     cases_primitives,
@@ -48,12 +49,18 @@ FILES: tuple[tuple[str, str, Callable[[], Iterable[Vector]]], ...] = (
     ("gated_activation", "3.8", cases_rows.gated_activation_vectors),
     ("add", "3.9", cases_rows.add_vectors),
     ("logits", "3.10", cases_matrices.logits_vectors),
-    ("argmax", "3.11", cases_matrices.argmax_vectors),
+    ("choose_plain", "3.11", cases_matrices.plain_choice_vectors),
     ("moving_average", "3.12", cases_rows.moving_average_vectors),
     ("segment_digest", "4", cases_digests.segment_digest_vectors),
     ("head_digest", "4", cases_digests.head_digest_vectors),
     ("chain", "4", cases_digests.chain_vectors),
     ("answer_digest", "4", cases_digests.answer_digest_vectors),
+    ("choose", "5", cases_choosing.choose_vectors),
+    ("choose_damped", "5.9", cases_choosing.damped_vectors),
+    ("score", "5.1", cases_choosing.score_vectors),
+    ("weight", "5.4", cases_choosing.weight_vectors),
+    ("philox", "5.8", cases_choosing.philox_vectors),
+    ("logprobs", "5.10", cases_choosing.logprob_vectors),
 )
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import mpmath
 
-from tests.vectors import proofs_attention
+from tests.vectors import proofs_attention, proofs_choosing
 from tests.vectors.exact import (
     CODE_MAX,
     INT32_MAX,
@@ -168,4 +168,5 @@ def findings() -> Iterator[Finding]:
     """Yield every finding; the attention ones are the last and the slowest."""
     for part in (_conventions, _tables, _pow2neg, _sigmoid_neg, _rmsnorm, _products):
         yield from part()
+    yield from proofs_choosing.findings()
     yield from proofs_attention.findings()

@@ -86,24 +86,29 @@ def read_record(path: str | os.PathLike[str]) -> Record:
     )
 
 
-def options_of_record(
-    record: Record, token_count: object, end_token_ids: frozenset[int]
+def kept_ids(record: Record, token_count: object) -> tuple[int, ...]:
+    """Return the first ids of a recorded answer.
+
+    Raises:
+        OptionRangeError: If *token_count* is no number of ids that it has.
+    """
+    most = len(record.token_ids)
+    return record.token_ids[: checked_int("token_count", token_count, lowest=0, highest=most)]
+
+
+def options_left(
+    record: Record, kept_count: int, end_token_ids: frozenset[int]
 ) -> dict[str, object]:
-    """Return the options with which an answer goes on from so many of a record's tokens.
+    """Return the options with which a recorded answer goes on.
 
     Args:
         record: Read.
-        token_count: As a caller gave it.
+        kept_count: How many of its tokens are kept.
         end_token_ids: Ids with which the model itself ends an answer.
-
-    Raises:
-        OptionRangeError: If there are not so many.
     """
-    most = len(record.token_ids)
-    count = checked_int("token_count", token_count, lowest=0, highest=most)
     return {
         **record.choosing,
-        "max_tokens": max(1, record.max_tokens - count),
+        "max_tokens": max(1, record.max_tokens - kept_count),
         "stop": record.stop,
         "stop_token_ids": sorted({*record.stop_token_ids} - end_token_ids),
     }

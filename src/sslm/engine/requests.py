@@ -11,7 +11,7 @@ from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
-from sslm.engine.records import Record, options_of_record
+from sslm.engine.records import Record, kept_ids, options_left
 from sslm.engine.reexecution import require_replayable
 from sslm.engine.request import AnswerOptions, RecordedOptions, Request, Wanted, wanted
 from sslm.engine.results import Completion
@@ -147,15 +147,16 @@ class Requests(ABC):
                 recorded request had left.
 
         Raises:
+            OptionRangeError: If there are not so many.
             RecordModelError, RecordArithmeticError, RecordTokenError: If it is another model's.
             SslmError: As :meth:`stream`.
         """
         require_callback("on_progress", on_progress)
         self._require_usable()
         require_replayable(original.saved, self._runner.program, self._runner.model_id)
-        own = options_of_record(original, token_count, self._stop_token_ids)
+        kept = kept_ids(original, token_count)
+        own = options_left(original, len(kept), self._stop_token_ids)
         wanted = self._recorded(cast(RecordedOptions, {**own, **options}))
-        kept = original.token_ids[:token_count]
         is_continuation = original.saved.is_continuation or bool(kept)
         ids = (*original.prompt_token_ids, *kept)
         request = wanted.of(ids, is_continuation=is_continuation)
@@ -165,12 +166,14 @@ class Requests(ABC):
         """Return the text of a recorded answer's first ids, those that end one left out.
 
         Raises:
+            OptionRangeError: If there are not so many.
             RecordModelError, RecordArithmeticError, RecordTokenError: If it is another model's.
         """
         require_replayable(original.saved, self._runner.program, self._runner.model_id)
-        kept = [one for one in original.token_ids[:token_count] if one not in self._stop_token_ids]
+        kept = kept_ids(original, token_count)
         detokenizer = Detokenizer(self.tokenizer, is_continuation=original.saved.is_continuation)
-        return "".join(detokenizer.push(token_id) for token_id in kept) + detokenizer.finish()
+        texts = (detokenizer.push(one) for one in kept if one not in self._stop_token_ids)
+        return "".join(texts) + detokenizer.finish()
 
     def _wanted(self, options: AnswerOptions) -> Wanted:
         """Return what options ask for; see :func:`sslm.engine.request.wanted`."""

@@ -377,6 +377,7 @@ PATTERN_NESTING_MAX: Final = 50
 
 PATTERN_COUNT_DIGITS_MAX: Final = 9
 """Digits of a count in a regular expression; what can be built is far below."""
+
 FORCED_SPAN_SIZE_BYTES_MAX: Final = 256
 """Bytes of a text without a choice that are split into tokens at once; the rest is split anew."""
 

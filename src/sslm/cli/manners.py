@@ -1,7 +1,5 @@
 """How much a command says: ``-q`` and ``-v``, which every command takes."""
 
-import functools
-import inspect
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sslm.cli.output import complain_between, lines_between, quiet, shown
+from sslm.cli.output import complain_between, lines_between, shown
+from sslm.cli.output import quiet as silenced
+from sslm.cli.signatures import Command, taking
 
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No notes and no progress on stderr, only errors.")
@@ -25,8 +25,6 @@ VerboseOption = Annotated[
     ),
 ]
 _LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
-
-Command = Callable[..., object]
 
 
 class Program(typer.Typer):
@@ -50,27 +48,13 @@ class Program(typer.Typer):
 def with_manners(command: Command) -> Command:
     """Return a command that also takes ``--quiet`` and ``--verbose``."""
 
-    @functools.wraps(command)
-    def mannered(**options: Any) -> object:
-        is_quiet, verbosity = options.pop("quiet"), options.pop("verbose")
-        if is_quiet and verbosity:
+    def mannered(*, quiet: bool, verbose: int, **options: Any) -> object:
+        if quiet and verbose:
             raise typer.BadParameter("it is the opposite of --verbose", param_hint="--quiet")
-        with quiet() if is_quiet else _log(verbosity):
+        with silenced() if quiet else _log(verbose):
             return command(**options)
 
-    signature = inspect.signature(command)
-    added = {"quiet": (QuietOption, False), "verbose": (VerboseOption, 0)}
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in added.items()
-    ]
-    mannered.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), *parameters]
-    )
-    mannered.__annotations__ = command.__annotations__ | {
-        name: kind for name, (kind, _) in added.items()
-    }
-    return mannered
+    return taking(command, {"quiet": (QuietOption, False), "verbose": (VerboseOption, 0)}, mannered)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from sslm.errors.runtime import (
     SequenceInUseError,
 )
 from sslm.errors.sessions import AnswerUnfinishedError, SessionNotAcceptingError
+from sslm.program.choice import Choice
 from sslm.program.program import Program
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.checkpoints import CheckpointBudget, Checkpoints
@@ -188,6 +189,7 @@ class TokenSession(Closing, Generic[NoteT]):
         prompt_ids: Iterable[object],
         *,
         answer_tokens: int,
+        choice: Choice | None = None,
         marks: TokenIds[int] = (),
         cancellation: Cancellation | None = None,
         require_time: Callable[[], None] | None = None,
@@ -201,6 +203,7 @@ class TokenSession(Closing, Generic[NoteT]):
             prompt_ids: The whole prompt, at least one id; what a checkpoint holds of its beginning
                 is not computed again.
             answer_tokens: Most tokens of the answer, at least 1.
+            choice: How they are chosen; None is plain greedy.
             marks: Positions inside the prompt after which checkpoints are taken, ascending; of
                 those not computed yet, the last ``limits.CHECKPOINT_MARK_COUNT_MAX``.
             cancellation: Polled while anything is computed.
@@ -233,6 +236,7 @@ class TokenSession(Closing, Generic[NoteT]):
                 self,
                 array("i", ids),
                 position_count=needed,
+                choice=choice or Choice(),
                 marks=marks,
                 cancellation=cancellation,
                 require_time=require_time,

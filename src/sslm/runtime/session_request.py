@@ -16,6 +16,7 @@ from sslm.errors.runtime import (
     NotCopyableError,
     ObjectClosedError,
 )
+from sslm.program.choice import Choice
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
@@ -69,6 +70,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         prompt_ids: "array[int]",
         *,
         position_count: int,
+        choice: Choice,
         marks: TokenIds[int],
         cancellation: Cancellation | None,
         require_time: Callable[[], None] | None,
@@ -79,6 +81,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._session = session
         self._prompt_ids = prompt_ids
         self._position_count = position_count
+        self._choice = choice
         self._marks = [mark for mark in marks if 0 < mark < len(prompt_ids)]
         self._cancellation = cancellation
         self._require_time = require_time
@@ -122,9 +125,7 @@ class TokenRequest(Closing, Generic[NoteT]):
             else:
                 sequence.decode()
                 self._compute(sequence)
-            token_id = sequence.selected
-            if token_id is None:
-                raise AssertionError("the last row of what was pushed is scored")
+            token_id = sequence.chosen()
             self._look_at_clock()
             self.token_ids.append(token_id)
             return token_id
@@ -224,6 +225,7 @@ class TokenRequest(Closing, Generic[NoteT]):
                 sequence.push(self._prompt_ids[sequence.position : stop])
                 self._compute(sequence)
                 self._capture(sequence)
+        self._compute(sequence)
         return sequence
 
     def _restored(self) -> Sequence:
@@ -232,7 +234,11 @@ class TokenRequest(Closing, Generic[NoteT]):
         checkpoints = session.committed.checkpoints
         base = checkpoints.longest_prefix(session.model_id, NO_ADAPTER, self._prompt_ids)
         longest = min(self._position_count + _CLOSING_TOKENS_MAX + 1, session.context_tokens)
-        options = SequenceOptions(context_tokens=longest, is_traced=self._is_traced)
+        options = SequenceOptions(
+            context_tokens=longest,
+            chooses=not self._choice.is_plain,
+            is_traced=self._is_traced,
+        )
         sequence = Sequence(session.program, session.pool, session.model_id, options)
         self._sequence = sequence
         if base is not None:
@@ -246,6 +252,7 @@ class TokenRequest(Closing, Generic[NoteT]):
                 raise
             self._base = base
             self.cached_count = self.position = sequence.position
+        sequence.choose(self._choice, len(self._prompt_ids))
         return sequence
 
     def _compute(self, sequence: Sequence) -> None:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.faces MODEL.sslm
 
-Fifty requests go through the Python calls, their twins for coroutines, and the commands. Exit 1
+Sixty requests go through the Python calls, their twins for coroutines, and the commands. Exit 1
 if a text, an id or a digest differs anywhere.
 """
 

@@ -1,13 +1,14 @@
-"""Fifty requests that differ in whatever the faces of the package could treat differently."""
+"""Sixty requests that differ in whatever the faces of the package could treat differently."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sslm.engine.model import Model
+from sslm.engine.request import AnswerOptions
 
 CONTEXT_TOKENS = 512
 """Of the model under test, so that the end of the context is soon reached."""
-REQUEST_COUNT = 50
+REQUEST_COUNT = 60
 
 TEXTS = (
     ".",
@@ -55,6 +56,7 @@ class Asked:
         max_tokens: Most ids of the answer.
         stop: Strings that end it.
         is_argument: Whether the text is an argument of the command, not its stdin.
+        choosing: How its tokens are chosen.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Asked:
     max_tokens: int = 12
     stop: tuple[str, ...] = field(default=())
     is_argument: bool = True
+    choosing: AnswerOptions = field(default_factory=AnswerOptions)
 
     @property
     def is_chat(self) -> bool:
@@ -76,12 +79,12 @@ class Asked:
     @property
     def options(self) -> dict[str, Any]:
         """The keyword arguments of every call."""
-        return {"max_tokens": self.max_tokens, "stop": self.stop}
+        return {"max_tokens": self.max_tokens, "stop": self.stop, **self.choosing}
 
     @property
     def option_key(self) -> tuple[object, ...]:
         """The options as a key."""
-        return self.max_tokens, self.stop
+        return self.max_tokens, self.stop, repr(self.choosing)
 
     @property
     def stdin(self) -> str | None:
@@ -96,6 +99,9 @@ class Asked:
         arguments = [name, "--model", str(model.path), "--context-tokens", str(CONTEXT_TOKENS)]
         arguments += ["--max-tokens", str(self.max_tokens), *more]
         arguments += [word for stop in self.stop for word in ("--stop", stop)]
+        for name, value in self.choosing.items():
+            for text in _as_typed(value):
+                arguments += [f"--{name.replace('_', '-')}", text]
         if not self.is_chat:
             return [*arguments, "--", self.prompt if self.is_argument else "-"]
         if len(self.prompt) > 1:
@@ -125,9 +131,39 @@ def corpus(model: Model) -> list[Asked]:
         requests += [Asked(f"{one[-1]['content']} as text", one[-1]["content"]) for one in CHATS]
     else:
         requests += [Asked(f"chat: {one[-1]['content']}", one, max_tokens=20) for one in CHATS]
+    requests += _choices(requests[-1])
     if len(requests) != REQUEST_COUNT:
         raise AssertionError(f"{len(requests)} requests")
     return requests
+
+
+def _choices(last: Asked) -> list[Asked]:
+    """Return requests whose tokens are chosen in every way; the last ones ask as *last* does."""
+    text = "Once upon a time"
+    ways: dict[str, AnswerOptions] = {
+        "sampled": {"temperature": 1},
+        "sampled with another seed": {"temperature": "0.9", "seed": 2**64 - 1},
+        "sampled among few": {"temperature": 1.5, "top_k": 5, "seed": 3},
+        "sampled with every filter": {"temperature": 2, "top_k": 40, "top_p": 0.9, "min_p": 0.01},
+        "penalties": {"repetition_penalty": 1.3, "presence_penalty": 0.5, "frequency_penalty": -1},
+        "biases": {"logit_bias": {5: 1.5, 300: -100, 301: "2.25"}},
+        "damped": {"damping": 2},
+        "damped by long n-grams": {"damping": "0.5", "damping_order": 4, "damping_top_k": 20},
+    }
+    asked = [Asked(name, text, max_tokens=24, choosing=way) for name, way in ways.items()]
+    drawn: AnswerOptions = {"temperature": 0.8, "repetition_penalty": 1.1, "seed": 7}
+    return [
+        *asked,
+        replace(last, name="the last one, sampled", choosing=drawn),
+        replace(last, name="the last one, damped", choosing={"damping": 1}),
+    ]
+
+
+def _as_typed(value: object) -> list[str]:
+    """Return the values of a command's option that mean the same."""
+    if isinstance(value, dict):
+        return [f"{token_id}={bias}" for token_id, bias in value.items()]
+    return [str(value)]
 
 
 def _ids(model: Model) -> list[Asked]:

@@ -16,23 +16,24 @@ _Stream = TypeVar("_Stream", bound="Stream")
 
 
 def note_digest(completion: "Completion") -> None:
-    """Write the digest line of an answer to stderr."""
-    count = len(completion.token_ids)
-    note(f"digest {completion.digest} ({count} tokens, {completion.finish_reason})")
+    """Write the digest line of an answer to stderr, with the seed if tokens were drawn."""
+    facts = f"{len(completion.token_ids)} tokens, {completion.finish_reason}"
+    if "temperature" in completion.choosing:
+        facts += f", seed {completion.seed}"
+    note(f"digest {completion.digest} ({facts})")
 
 
-def note_cut(completion: "Completion", max_tokens: int) -> None:
+def note_cut(completion: "Completion") -> None:
     """Say on stderr that an answer is shorter than was asked for, because the context is full."""
-    count = len(completion.token_ids)
     if completion.length_reason == "context":
-        note(f"the context is full: the answer ends after {count} of at most {max_tokens} tokens")
+        count = len(completion.token_ids)
+        note(f"the context is full: the answer ends after {count} tokens, before --max-tokens")
 
 
 def show_end(
     completion: "Completion",
     model: "Model",
     *,
-    max_tokens: int,
     is_json: bool,
     facts: Mapping[str, object] | None = None,
 ) -> None:
@@ -41,14 +42,13 @@ def show_end(
     Args:
         completion: The answer.
         model: What answered.
-        max_tokens: Most tokens that were asked for.
         is_json: The option of this name.
         facts: What the JSON has besides.
     """
     # A line's end for a person, but not for a pipe: there stdout is the answer alone.
     if sys.stdout.isatty() and not is_json:
         print_text("\n")
-    note_cut(completion, max_tokens)
+    note_cut(completion)
     if is_json:
         print_json(completion_facts(completion, model) | dict(facts or {}))
     else:
@@ -98,6 +98,8 @@ def completion_facts(completion: "Completion", model: "Model") -> dict[str, obje
         "stop_reason": completion.stop_reason,
         "length_reason": completion.length_reason,
         "digest": completion.digest,
+        "seed": completion.seed,
+        "choosing": {name: _plain(value) for name, value in completion.choosing.items()},
         "model_id": model.model_id,
         "backend": model.backend,
         "tier": model.tier,
@@ -111,3 +113,10 @@ def completion_facts(completion: "Completion", model: "Model") -> dict[str, obje
             "decode_ms": usage.decode_ms,
         },
     }
+
+
+def _plain(value: object) -> object:
+    """Return the value of an option as JSON has it; a decimal is a text, which stays exact."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return value if isinstance(value, int) else str(value)

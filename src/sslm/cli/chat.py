@@ -5,13 +5,14 @@ import datetime
 import importlib
 import sys
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from sslm import limits
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.chat_commands import HELP, obey
+from sslm.cli.choosing import takes_choosing
 from sslm.cli.conversation import Conversation
 from sslm.cli.exit_codes import message_as_typed
 from sslm.cli.options import (
@@ -42,6 +43,9 @@ from sslm.cli.text_input import argument_text, decode_text, require_stdin, typed
 from sslm.errors.base import SslmError
 from sslm.errors.text import TextTooLongError
 
+if TYPE_CHECKING:
+    from sslm.engine.request import AnswerOptions
+
 _EPILOG: Final = (
     'Example: sslm chat --system "You answer in one sentence."; or: '
     'echo "Name a river." | sslm chat --max-tokens 40'
@@ -55,11 +59,12 @@ def register(app: typer.Typer) -> None:
         "chat",
         help="Talk with a model; from a pipe, each line is a message. " + HELP,
         epilog=_EPILOG,
-    )(chat_command)
+    )(takes_choosing(chat_command))
 
 
 def chat_command(
     *,
+    choosing: "AnswerOptions",
     model: ModelOption = DEFAULT_MODEL,
     system: Annotated[
         str | None,
@@ -114,8 +119,7 @@ def chat_command(
         conversation = Conversation(
             session,
             model_id=opened.model_id,
-            max_tokens=max_tokens,
-            stop=stop or (),
+            options={**choosing, "max_tokens": max_tokens, "stop": stop},
             deadline_s=deadline_s,
             record_folder=record,
             no_progress=no_progress,

@@ -1,7 +1,7 @@
 """A conversation that is shown while it goes on."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from sslm.errors.commands import OutputExistsError, SavedFileExistsError
 from sslm.errors.sessions import NothingToUndoError
 
 if TYPE_CHECKING:
+    from sslm.engine.request import AnswerOptions
     from sslm.engine.session import Session
     from sslm.engine.session_stream import SessionStream
     from sslm.text.message import Message
@@ -24,8 +25,7 @@ class Conversation:
     Args:
         session: Stays the caller's.
         model_id: Of the model, in hex.
-        max_tokens: Most tokens of an answer.
-        stop: Strings that end an answer.
+        options: What is asked of every answer.
         deadline_s: Seconds that an answer may take, or None.
         record_folder: Where each answer gets a record of its own, or None.
         no_progress: Whether nothing shows how far a long prompt is.
@@ -36,16 +36,14 @@ class Conversation:
         session: "Session",
         *,
         model_id: str,
-        max_tokens: int,
-        stop: Sequence[str],
+        options: "AnswerOptions",
         deadline_s: float | None = None,
         record_folder: Path | None = None,
         no_progress: bool = False,
     ) -> None:
         self._session = session
         self._model_id = model_id
-        self._max_tokens = max_tokens
-        self._stop = stop
+        self._options = options
         self._deadline_s = deadline_s
         self._records = RecordFolder(record_folder) if record_folder else None
         self._no_progress = no_progress
@@ -60,11 +58,10 @@ class Conversation:
         return self._show_answer(
             lambda on_progress: self._session.stream(
                 text,
-                max_tokens=self._max_tokens,
-                stop=self._stop,
                 deadline_s=self._deadline_s,
                 record=record,
                 on_progress=on_progress,
+                **self._options,
             )
         )
 
@@ -93,11 +90,10 @@ class Conversation:
             lambda on_progress: self._session.edit_stream(
                 at,
                 text,
-                max_tokens=self._max_tokens,
-                stop=self._stop,
                 deadline_s=self._deadline_s,
                 record=record,
                 on_progress=on_progress,
+                **self._options,
             )
         )
 
@@ -127,7 +123,7 @@ class Conversation:
                 print_text("\n")
             raise
         print_text("\n")
-        note_cut(completion, self._max_tokens)
+        note_cut(completion)
         note_digest(completion)
         return True
 

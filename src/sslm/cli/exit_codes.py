@@ -13,6 +13,7 @@ from sslm.errors.base import (
     SslmError,
     StateError,
 )
+from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.commands import BenchContextError
 from sslm.errors.model import EvaluationWindowError
 from sslm.errors.runtime import OptionRangeError
@@ -47,7 +48,9 @@ FAMILIES: Final[dict[type[SslmError], int]] = {
 _OPTIONS: Final = frozenset(
     {
         *("context", "context_tokens", "deadline_s", "max_tokens", "memory_bytes", "sha256"),
-        *("stop", "threads", "weights", "state_bytes", "checkpoint_bytes"),
+        *("stop", "threads", "weights", "state_bytes", "checkpoint_bytes", "temperature", "top_k"),
+        *("top_p", "min_p", "seed", "repetition_penalty", "presence_penalty", "frequency_penalty"),
+        *("logit_bias", "damping", "damping_order", "damping_top_k"),
     }
 )
 """Options of functions that are options of commands too, with dashes in their names."""
@@ -65,7 +68,7 @@ _BENCH_OPTIONS: Final = {"prompts": "--n-prompt", "generations": "--n-gen", "dep
 
 def option_name(error: SslmError) -> str | None:
     """Return the option of a command whose value is what is wrong, as it is typed, or None."""
-    if isinstance(error, OptionRangeError) and error.option in _OPTIONS:
+    if isinstance(error, (OptionRangeError, ChoiceConflictError)) and error.option in _OPTIONS:
         return _as_typed(error.option)
     if isinstance(error, BenchContextError):
         return _BENCH_OPTIONS.get(error.option)

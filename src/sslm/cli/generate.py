@@ -1,11 +1,12 @@
 """``sslm generate``: continue a text."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from sslm.cli.answers import keep_silent, read_answer, show_end
 from sslm.cli.blas import use_blas_threads
+from sslm.cli.choosing import takes_choosing
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MAX_TOKENS,
@@ -32,6 +33,9 @@ from sslm.cli.output import print_text
 from sslm.cli.record_options import RecordOption, RecordSegmentsOption
 from sslm.cli.text_input import argument_text, read_stdin
 
+if TYPE_CHECKING:
+    from sslm.engine.request import AnswerOptions
+
 _STDIN: Final = "-"
 _EPILOG: Final = 'Example: sslm generate "The capital of France is" --max-tokens 32 --stop "."'
 
@@ -43,11 +47,12 @@ def register(app: typer.Typer) -> None:
         help="Continue PROMPT ('-' reads it from stdin, to the last byte). Raw text, no chat "
         "template.",
         epilog=_EPILOG,
-    )(generate_command)
+    )(takes_choosing(generate_command))
 
 
 def generate_command(
     *,
+    choosing: "AnswerOptions",
     prompt: Annotated[
         str,
         typer.Argument(
@@ -77,6 +82,7 @@ def generate_command(
     """Print the continuation as it comes, or one JSON object at its end."""
     use_blas_threads()
     text = read_stdin() if prompt == _STDIN else prompt
+    options: AnswerOptions = {**choosing, "max_tokens": max_tokens, "stop": stop}
     with open_model(
         model,
         backend=backend,
@@ -92,14 +98,13 @@ def generate_command(
         completion = read_answer(
             lambda on_progress: opened.stream(
                 text,
-                max_tokens=max_tokens,
-                stop=stop,
                 deadline_s=deadline_s,
                 record=record,
                 record_segments=record_segments,
                 on_progress=on_progress,
+                **options,
             ),
             on_text=keep_silent if json else print_text,
             no_progress=no_progress,
         )
-        show_end(completion, opened, max_tokens=max_tokens, is_json=json)
+        show_end(completion, opened, is_json=json)

@@ -181,14 +181,7 @@ def _branch(
         on_text=keep_silent if is_json else print_text,
         no_progress=no_progress,
     )
-    left = max(1, record.max_tokens - token_count)
-    show_end(
-        completion,
-        model,
-        max_tokens=options.get("max_tokens", left),
-        is_json=is_json,
-        facts={"kept_text": kept},
-    )
+    show_end(completion, model, is_json=is_json, facts={"kept_text": kept})
 
 
 def _show(found: "ReplayReport", *, is_json: bool) -> None:

@@ -51,6 +51,7 @@ class Generation:
         self._prompt_ids = checked_token_ids(request.prompt_ids, runner.program.vocab_size)
         self._runner = runner
         self._max_tokens = min(request.max_tokens, room)
+        self._choice = request.choosing.choice
         self._answer = Answer(tokenizer, request, max_tokens=self._max_tokens)
         self._recorder: Recorder | None = None
         if target is not None:
@@ -98,6 +99,7 @@ class Generation:
             opened = self._source.opened(
                 self._prompt_ids,
                 answer_tokens=self._max_tokens,
+                choice=self._choice,
                 cutoff=self._cutoff,
                 on_progress=self._report,
             )

@@ -187,6 +187,8 @@ class LiveSequence(SlicedWork):
         base = self._base
         if base is not None:
             self.sequence.adopt(base, reserved_tokens=self._limit_tokens - 1)
+        answer_start = len(self._prefix_ids) + len(request.prompt_ids)
+        self.sequence.choose(request.choosing.choice, answer_start)
         self.sequence.push(request.prompt_ids)
         self._completion = None
         self._request = request
@@ -242,7 +244,9 @@ class LiveSequence(SlicedWork):
         positions = self._limit_tokens - 1
         shared = PAGE_TOKENS * len(base.hold.pages) if base else 0
         own = PAGE_TOKENS * page_count_for(positions) - shared
-        return SequenceOptions(context_tokens=positions, reserved_tokens=min(own, positions))
+        return SequenceOptions(
+            context_tokens=positions, reserved_tokens=min(own, positions), chooses=True
+        )
 
     def __repr__(self) -> str:
         state = "done" if self.done else "not done"

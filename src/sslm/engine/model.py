@@ -230,7 +230,7 @@ class Model(SessionRequests, BatchRequests, SlicedRequests, Closing):
         self._require_open()
         most = limits.SEQUENCE_COUNT_MAX
         sequences = checked_int("sequences", sequences, lowest=0, highest=most)
-        options = SequenceOptions(context_tokens=self.context_tokens)
+        options = SequenceOptions(context_tokens=self.context_tokens, chooses=True)
         kv, buffers = self._runner.sequence_sizes_bytes(options)
         return Footprint(
             weights=self._artifact.file_size_bytes,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
-from typing import Final, TypedDict
+from typing import Final
 
 from sslm import limits
 from sslm.arguments import checked_int
@@ -13,14 +13,16 @@ from sslm.engine.record_target import RecordTarget, record_target
 from sslm.errors.runtime import EmptyPromptError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTypeError
-from sslm.sampling.options import PLAIN, SeededChoice
+from sslm.sampling.options import PLAIN, ChoosingOptions, SeededChoice, seeded_choice
 from sslm.text.tokenizer import checked_text
 
 DEFAULT_MAX_TOKENS: Final = 256
 
 
-class AnswerOptions(TypedDict, total=False):
+class AnswerOptions(ChoosingOptions, total=False):
     """What may be asked of an answer, by the same names of every call.
+
+    Beside these, how its tokens are chosen: see :class:`sslm.sampling.options.ChoosingOptions`.
 
     Attributes:
         max_tokens: Most ids of the answer, at least 1; by default ``DEFAULT_MAX_TOKENS``.
@@ -130,6 +132,7 @@ def wanted(
         UnknownOptionError: If there is no option of a name.
         TextTypeError: If a stop string is bytes.
         OptionRangeError: If one is of another type or out of its range.
+        ChoiceConflictError: If two contradict each other.
     """
     require_known(options, kind.__annotations__)
     named: Mapping[str, object] = options
@@ -137,6 +140,7 @@ def wanted(
         max_tokens=options.get("max_tokens", DEFAULT_MAX_TOKENS),
         stop=stop_strings(options.get("stop")),
         stop_token_ids=end_token_ids | _stop_ids(options.get("stop_token_ids"), vocab_size),
+        choosing=seeded_choice(options, vocab_size),
         record=record_target(named.get("record"), named.get("record_segments", False)),
     )
 

@@ -9,6 +9,7 @@ from sslm.engine.cutoff import Cutoff
 from sslm.engine.token_source import Report
 from sslm.errors.base import SslmError
 from sslm.errors.sessions import NothingToUndoError, StreamSupersededError
+from sslm.program.choice import Choice
 from sslm.runtime.session import TokenSession
 from sslm.runtime.session_request import TokenRequest
 from sslm.text.message import Message
@@ -82,6 +83,7 @@ class SessionSource:
         prompt_ids: Sequence[int],
         *,
         answer_tokens: int,
+        choice: Choice,
         cutoff: Cutoff,
         on_progress: Report,
     ) -> Iterator[TokenRequest[Conversation]]:
@@ -93,6 +95,7 @@ class SessionSource:
         with self._session.begin(
             prompt_ids,
             answer_tokens=answer_tokens,
+            choice=choice,
             marks=self._marks,
             cancellation=cutoff.cancellation,
             require_time=cutoff.require_time,

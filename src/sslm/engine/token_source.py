@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.runner import Runner
+from sslm.program.choice import Choice
 from sslm.runtime.checkpoints import CheckpointBudget
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.session import TokenSession
@@ -28,6 +29,7 @@ class TokenSource(Protocol):
         prompt_ids: Sequence[int],
         *,
         answer_tokens: int,
+        choice: Choice,
         cutoff: Cutoff,
         on_progress: Report,
     ) -> AbstractContextManager[TokenRequest[Any]]:
@@ -63,6 +65,7 @@ class LoneSource:
         prompt_ids: Sequence[int],
         *,
         answer_tokens: int,
+        choice: Choice,
         cutoff: Cutoff,
         on_progress: Report,
     ) -> Iterator[TokenRequest[None]]:
@@ -73,7 +76,9 @@ class LoneSource:
             ForkedProcessError: If the model was opened by another process.
         """
         options = SequenceOptions(
-            context_tokens=len(prompt_ids) + answer_tokens - 1, is_traced=self._is_traced
+            context_tokens=len(prompt_ids) + answer_tokens - 1,
+            chooses=True,
+            is_traced=self._is_traced,
         )
         with (
             self._runner.pool(options) as pool,
@@ -89,6 +94,7 @@ class LoneSource:
             session.begin(
                 prompt_ids,
                 answer_tokens=answer_tokens,
+                choice=choice,
                 cancellation=cutoff.cancellation,
                 require_time=cutoff.require_time,
                 on_progress=on_progress,

@@ -264,6 +264,8 @@ KEYS = {
             "stop_reason",
             "length_reason",
             "digest",
+            "seed",
+            "choosing",
             "model_id",
         ),
         *("backend", "tier", "threads", "usage"),

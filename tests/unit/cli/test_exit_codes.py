@@ -64,7 +64,7 @@ def add_command(app: typer.Typer, error: BaseException) -> None:
         raise error
 
 
-ERROR = OptionRangeError("seed", "-1", "at least 0")
+ERROR = OptionRangeError("width", "-1", "at least 0")
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_an_error_is_json_for_a_program_and_a_line_for_a_person(
     printed, noted = capsys.readouterr()
     assert printed == (
         '{"error": {"type": "OptionRangeError", "status": 110, '
-        '"message": "seed is -1, expected at least 0", "exit_code": 4, '
-        '"facts": {"option": "seed", "found": "-1", "expected": "at least 0"}}}\n'
+        '"message": "width is -1, expected at least 0", "exit_code": 4, '
+        '"facts": {"option": "width", "found": "-1", "expected": "at least 0"}}}\n'
     )
-    assert noted == "error: seed is -1, expected at least 0\n"
+    assert noted == "error: width is -1, expected at least 0\n"
     assert program.run([]) == 4
     assert capsys.readouterr() == ("", noted)
 

@@ -26,7 +26,7 @@ def model() -> Iterator[Model]:
         yield opened
 
 
-def _faces(model: Model) -> dict[str, Call]:
+def faces(model: Model) -> dict[str, Call]:
     """Return every call that answers one prompt or conversation."""
 
     def by_session(method: str) -> Call:
@@ -80,21 +80,21 @@ each_face = pytest.mark.parametrize("face", FACES)
 
 
 def test_every_face_is_listed(model: Model) -> None:
-    assert tuple(_faces(model)) == FACES
+    assert tuple(faces(model)) == FACES
 
 
 @each_face
 def test_an_unknown_option_is_refused_with_the_nearest_known_one(model: Model, face: str) -> None:
     with pytest.raises(UnknownOptionError, match="'max_token' here; did you mean 'max_tokens'"):
-        _faces(model)[face](max_token=5)
+        faces(model)[face](max_token=5)
     # As for any other function that does not know an argument.
     with pytest.raises(TypeError):
-        _faces(model)[face](stop_tokens=[5])
+        faces(model)[face](stop_tokens=[5])
 
 
 @each_face
 def test_an_id_of_the_callers_ends_an_answer(model: Model, face: str) -> None:
-    ask = _faces(model)[face]
+    ask = faces(model)[face]
     whole = ask(max_tokens=8)
     stop_id = whole.token_ids[3]
     first = whole.token_ids.index(stop_id)
@@ -107,7 +107,7 @@ def test_an_id_of_the_callers_ends_an_answer(model: Model, face: str) -> None:
 
 @each_face
 def test_what_ends_an_answer_for_its_length_is_told(model: Model, face: str) -> None:
-    ask = _faces(model)[face]
+    ask = faces(model)[face]
     asked = ask(max_tokens=2)
     assert (asked.finish_reason, asked.length_reason) == ("length", "max_tokens")
     room = CONTEXT_TOKENS - asked.usage.prompt_tokens

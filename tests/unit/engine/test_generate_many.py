@@ -94,7 +94,7 @@ def test_options_are_wrong_for_every_row(model: Model) -> None:
     with pytest.raises(OptionRangeError):
         model.generate_many(PROMPTS, max_tokens=0)
     with pytest.raises(TypeError):
-        model.generate_many(PROMPTS, seed=7)  # type: ignore[call-arg]
+        model.generate_many(PROMPTS, seeds=7)  # type: ignore[call-arg]
 
 
 def test_an_error_of_the_iterable_is_the_callers(model: Model) -> None:

@@ -1,0 +1,111 @@
+"""How commands are told to choose tokens."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from sslm.cli.app import run
+from sslm.engine.model import Model
+from tests.converted import talking_artifact
+from tests.unit.cli.commands import Commands
+
+PROMPT = "Once upon a time"
+TYPED = (
+    *("--temperature", "0.70000049", "--top-k", "40", "--top-p", ".95", "--min-p", "1e-3"),
+    *("--seed", "18446744073709551615", "--repetition-penalty", "1.1", "--presence-penalty", "0.5"),
+    *("--frequency-penalty", "-0.25", "--logit-bias", "5=-1.5", "--logit-bias", "300=2"),
+)
+MEANT = {
+    **{"temperature": "0.7", "top_k": 40, "top_p": "0.95", "min_p": "0.001", "seed": 2**64 - 1},
+    **{"repetition_penalty": "1.1", "presence_penalty": "0.5", "frequency_penalty": "-0.25"},
+    "logit_bias": {"5": "-1.5", "300": "2"},
+}
+
+
+def test_options_are_told_as_they_were_rounded(sslm_command: Commands, stories: Path) -> None:
+    facts = sslm_command.json("generate", PROMPT, "-m", stories, "--max-tokens", "12", *TYPED)
+    assert facts["choosing"] == MEANT
+    assert facts["seed"] == 2**64 - 1
+    biases = {5: "-1.5", 300: 2}
+    with Model(stories) as model:
+        expected = model.generate(PROMPT, max_tokens=12, **(MEANT | {"logit_bias": biases}))  # type: ignore[arg-type]
+    assert facts["token_ids"] == expected.token_ids
+    assert facts["digest"] == expected.digest
+
+
+def test_damped_greedy(sslm_command: Commands, stories: Path) -> None:
+    damped = ("--damping", "2", "--damping-order", "3", "--damping-top-k", "9")
+    facts = sslm_command.json("generate", PROMPT, "-m", stories, "--max-tokens", "30", *damped)
+    assert facts["choosing"] == {"damping": "2", "damping_order": 3, "damping_top_k": 9}
+    with Model(stories) as model:
+        options = {"damping": 2, "damping_order": 3, "damping_top_k": 9}
+        expected = model.generate(PROMPT, max_tokens=30, **options)  # type: ignore[arg-type]
+    assert facts["token_ids"] == expected.token_ids
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ending"),
+    [((), "length)"), (("--seed", "7"), "length)"), (("--temperature", "1"), "length, seed 0)")],
+)
+def test_the_digest_line_names_the_seed_of_what_is_drawn(
+    stories: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], ending: str
+) -> None:
+    assert run(["generate", PROMPT, "-m", str(stories), "--max-tokens", "2", *arguments]) == 0
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"(2 tokens, {ending}")
+
+
+def test_a_conversation_is_answered_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Hello\n")))
+    arguments = ["-m", str(talking_artifact()), "--max-tokens", "8", "--temperature", "1"]
+    assert run(["chat", *arguments, "--seed", "4"]) == 0
+    out, error = capsys.readouterr()
+    with Model(talking_artifact()) as model:
+        hello = [{"role": "user", "content": "Hello"}]
+        expected = model.chat(hello, max_tokens=8, temperature=1, seed=4)
+    assert out == expected.text + "\n"
+    assert error.splitlines()[-1].startswith(f"digest {expected.digest} (")
+    assert error.endswith(", seed 4)\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("--temperature", "hot"), "--temperature is 'hot', expected 0"),
+        (("--temperature", "nan"), "--temperature"),
+        (("--top-k", "-1"), "--top-k is -1, expected"),
+        (("--top-p", "0"), "--top-p is '0', expected"),
+        (("--min-p", "1.1"), "--min-p"),
+        (("--seed", "18446744073709551616"), "--seed"),
+        (("--repetition-penalty", "0"), "--repetition-penalty"),
+        (("--presence-penalty", "3"), "--presence-penalty"),
+        (("--frequency-penalty", "-3"), "--frequency-penalty"),
+        (("--logit-bias", "5=101"), "--logit-bias"),
+        (("--logit-bias", "99999=1"), "--logit-bias"),
+        (("--damping", "32"), "--damping"),
+        (("--damping-order", "3"), "--damping-order cannot be used without damping"),
+        (("--damping", "1", "--damping-top-k", "0"), "--damping-top-k"),
+        (("--damping", "1", "--temperature", "1"), "--damping cannot be used with"),
+    ],
+)
+def test_what_is_out_of_range_is_misuse(
+    sslm_command: Commands, stories: Path, arguments: tuple[str, ...], option: str
+) -> None:
+    found = sslm_command.json("generate", PROMPT, "-m", stories, *arguments, code=2)["error"]
+    assert option in found["message"]
+    assert found["status"] in (110, 181)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [("x=1",), ("5",), ("-5=1",), ("=1",), ("٣=1",), ("9" * 5000 + "=1",), ("5=1", "05=2")],
+    ids=lambda typed: typed[0][:8],
+)
+def test_a_bias_is_an_id_with_a_value(
+    sslm_command: Commands, stories: Path, typed: tuple[str, ...]
+) -> None:
+    words = [word for one in typed for word in ("--logit-bias", one)]
+    assert sslm_command.error("generate", PROMPT, "-m", stories, *words, code=2) == "UsageError"

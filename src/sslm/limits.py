@@ -312,14 +312,14 @@ RECORD_SIZE_BYTES_MAX: Final = 1 << 28
 
 SCHEMA_STATES_MAX: Final = 1 << 16
 """States of an automaton while a schema is compiled, unless the caller says otherwise: a string
-of up to 5,000 characters. Building as many takes about half a second."""
+of up to 4,600 characters. Building as many takes more than half a second."""
 
 SCHEMA_TRANSITIONS_MAX: Final = 1 << 20
 """Targets of all states of such an automaton: sixteen for each."""
 
-SCHEMA_STEPS_MAX: Final = 1 << 22
-"""Looks at targets while one schema is compiled: about a second and a half, so that
-monsters are refused soon."""
+SCHEMA_STEPS_MAX: Final = 3 << 20
+"""Looks at positions, and what takes as long, while one schema is compiled: about a second and a
+half, so that monsters are refused soon."""
 
 SCHEMA_SIZE_BYTES_MAX: Final = 1 << 20
 """Bytes of a schema document: more than published ones have; each is looked at a few times."""

@@ -11,6 +11,11 @@ WHOLE_SCHEMA: Final = "the schema as a whole"
 """What an error names where no part of the schema has a label."""
 
 
+ROW_STEPS: Final = 6
+"""Steps that are counted for a state, and for each of its targets, whenever its row is worked on:
+so many looks at a position take as long."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """Bounds of one compilation. They count, so that they hold alike on every machine.
@@ -18,7 +23,8 @@ class Budget:
     Attributes:
         states: States of any automaton that is built on the way.
         transitions: Targets of all states of such an automaton.
-        steps: Looks at a target or a position, all automata together; about three million a second.
+        steps: Looks at positions, and what takes as long, for all automata together; about three
+            million take a second.
     """
 
     states: int = limits.SCHEMA_STATES_MAX

@@ -61,8 +61,14 @@ class ShapeTable:
         targets = tuple([target for _, target in ordered])
         return self.shape(tuple([merged[target] for target in targets])), targets
 
+    def ordered_row(self, sets: list[int], targets: list[int]) -> tuple[int, tuple[int, ...]]:
+        """Return shape and targets of a row, whose sets are in order; targets may be equal."""
+        if len(set(targets)) == len(targets):
+            return self.shape(tuple(sets)), tuple(targets)
+        return self.row(zip(sets, targets, strict=True))
+
     def crossing(self, shapes: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
-        """Return the bytes that all of *shapes* treat alike, and where they lead in each.
+        """Return the bytes that all of *shapes* treat alike, in order, and where they lead in each.
 
         The index is -1 where a shape has no target for these bytes; sets of bytes for which no
         shape has one are left out.
@@ -73,6 +79,7 @@ class ShapeTable:
             for shape in shapes:
                 found = [piece for old in found for piece in self._divided(old, shape)]
             found = [piece for piece in found if max(piece[1]) >= 0]
+            found.sort(key=lambda piece: piece[0] & -piece[0])
             self._crossings[shapes] = found
         return found
 

@@ -215,7 +215,8 @@ class LanguageCompiler:
         key = (kind.__name__, *parts)
         found = self._nodes.find(key)
         if found is None:
-            growing = ProductAutomaton([self._grow(p) for p in parts], _RULES[kind], self._table)
+            grown = [self._grow(part) for part in parts]
+            growing = ProductAutomaton(grown, _RULES[kind], self._table, self._meter)
             trim = trimmed(explored(growing, self._meter, self._table), self._table)
             found = self._nodes.leaf(key, minimized(trim, self._meter, self._table), label)
         return found

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sslm.schema.budget import Meter
+from sslm.schema.budget import ROW_STEPS, Meter
 from sslm.schema.byte_sets import ShapeTable
 
 
@@ -70,7 +70,7 @@ def explored(growing: Growing, meter: Meter, table: ShapeTable, *, shortest: boo
                 numbers[target] = len(order)
                 order.append(target)
         transitions += len(targets)
-        meter.spend(len(targets) + 1)
+        meter.spend(ROW_STEPS * (len(targets) + 1))
         meter.admit(len(order), transitions)
         found.shapes.append(shape)
         found.targets.append(tuple(map(numbers.__getitem__, targets)))
@@ -107,9 +107,10 @@ def trimmed(dfa: Dfa, table: ShapeTable) -> Dfa:
             numbers[state] = len(numbers)
     found = Dfa()
     for state in numbers:
-        sets, targets = table.sets[dfa.shapes[state]], dfa.targets[state]
-        kept = [(s, numbers[t]) for s, t in zip(sets, targets, strict=True) if is_live[t]]
-        shape, row = table.row(kept)
+        shape, row = dfa.row(state)
+        kept = [(s, t) for s, t in zip(table.sets[shape], row, strict=True) if is_live[t]]
+        shape = shape if len(kept) == len(row) else table.shape(tuple([s for s, _ in kept]))
+        row = tuple([numbers[t] for _, t in kept])
         found.shapes.append(shape)
         found.targets.append(row)
         found.accepting.append(dfa.accepting[state])

@@ -9,7 +9,7 @@ times a logarithm, whatever the depth. (After Hopcroft, "An n log n algorithm", 
 signatures instead of splitters, as in Dovier, Piazza and Policriti, 2004.)
 """
 
-from sslm.schema.budget import Meter
+from sslm.schema.budget import ROW_STEPS, Meter
 from sslm.schema.byte_sets import ShapeTable
 from sslm.schema.dfa import Dfa, predecessors
 
@@ -54,7 +54,7 @@ class _Refinement:
                 pending[source] -= 1
                 if not pending[source]:
                     ready.append(source)
-        self._meter.spend(len(ready))
+        self._meter.spend(ROW_STEPS * len(ready))
         return len(known)
 
     def _refine(self, rest: list[int], first: int) -> None:
@@ -66,7 +66,7 @@ class _Refinement:
         signatures: dict[int, Signature] = {}
         stale = rest
         while stale:
-            self._meter.spend(len(stale))
+            self._meter.spend(ROW_STEPS * len(stale))
             moved: list[int] = []
             touched: dict[int, list[int]] = {}
             for state in stale:

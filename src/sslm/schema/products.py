@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from sslm.schema.budget import Meter
 from sslm.schema.byte_sets import ShapeTable
 from sslm.schema.dfa import Growing
 
@@ -34,10 +35,11 @@ EXACTLY_ONE: Final = Rule(lambda states: max(states) >= 0, lambda ends: sum(ends
 class ProductAutomaton:
     """A growing automaton over parts that grow too; see :class:`sslm.schema.dfa.Growing`."""
 
-    def __init__(self, parts: list[Growing], rule: Rule, table: ShapeTable) -> None:
+    def __init__(self, parts: list[Growing], rule: Rule, table: ShapeTable, meter: Meter) -> None:
         self._parts = parts
         self._rule = rule
         self._table = table
+        self._meter = meter
         start = (0,) * len(parts)
         self._states = [start]
         self._numbers = {start: 0}
@@ -50,8 +52,10 @@ class ProductAutomaton:
             for part, of_part in zip(self._parts, self._states[state], strict=True)
         ]
         targets = [row for _, row in rows]
-        pairs = []
-        for piece, indices in self._table.crossing(tuple([shape for shape, _ in rows])):
+        sets, numbers = [], []
+        pieces = self._table.crossing(tuple([shape for shape, _ in rows]))
+        self._meter.spend(len(pieces) * len(rows))
+        for piece, indices in pieces:
             reached = tuple(
                 [row[i] if i >= 0 else -1 for row, i in zip(targets, indices, strict=True)]
             )
@@ -61,8 +65,9 @@ class ProductAutomaton:
             if number is None:
                 number = self._numbers[reached] = len(self._states)
                 self._states.append(reached)
-            pairs.append((piece, number))
-        return self._table.row(pairs)
+            sets.append(piece)
+            numbers.append(number)
+        return self._table.ordered_row(sets, numbers)
 
     def accepts(self, state: int) -> bool:
         """Tell whether a string may end in *state*."""

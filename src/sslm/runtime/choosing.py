@@ -13,17 +13,30 @@ def require_choice(state: SequenceState, choice: Choice, answer_start: int) -> N
     Raises:
         OptionRangeError: If it cannot choose so.
     """
-    fault = choice_fault(
+    require_numbers(
         choice,
         answer_start=answer_start,
         vocab_size=state.program.vocab_size,
         context_tokens=state.options.context_tokens,
     )
-    if fault is not None:
-        raise OptionRangeError(*fault)
     if not (choice.is_plain or state.options.chooses):
         expected = "True, as the choice needs scores: make the sequence with it"
         raise OptionRangeError("chooses", "False", expected)
+
+
+def require_numbers(
+    choice: Choice, *, answer_start: int, vocab_size: int, context_tokens: int
+) -> None:
+    """Check a choice as :func:`sslm.runtime.choice_checks.choice_fault` does.
+
+    Raises:
+        OptionRangeError: If a number is out of its range.
+    """
+    fault = choice_fault(
+        choice, answer_start=answer_start, vocab_size=vocab_size, context_tokens=context_tokens
+    )
+    if fault is not None:
+        raise OptionRangeError(*fault)
 
 
 def choose(state: SequenceState, choice: Choice, answer_start: int) -> None:

@@ -23,6 +23,7 @@ from sslm.program.choice import Choice
 from sslm.program.program import Program
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.checkpoints import CheckpointBudget, Checkpoints
+from sslm.runtime.choosing import require_numbers
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.owning_process import OwningProcess
 from sslm.runtime.session_request import Advance, TokenRequest
@@ -196,6 +197,7 @@ class TokenSession(Closing, Generic[NoteT]):
         on_progress: Callable[[int, int], None] | None = None,
         clock_ns: Callable[[], int] | None = None,
         is_traced: bool = False,
+        shares_prompt: bool = False,
     ) -> TokenRequest[NoteT]:
         """Begin a request, which computes nothing before its first token is asked for.
 
@@ -203,7 +205,8 @@ class TokenSession(Closing, Generic[NoteT]):
             prompt_ids: The whole prompt, at least one id; what a checkpoint holds of its beginning
                 is not computed again.
             answer_tokens: Most tokens of the answer, at least 1.
-            choice: How they are chosen; None is plain greedy.
+            choice: How they are chosen; None is plain greedy. A token that a checkpoint's sequence
+                chose otherwise is chosen again, without computing anything but its head.
             marks: Positions inside the prompt after which checkpoints are taken, ascending; of
                 those not computed yet, the last ``limits.CHECKPOINT_MARK_COUNT_MAX``.
             cancellation: Polled while anything is computed.
@@ -212,6 +215,8 @@ class TokenSession(Closing, Generic[NoteT]):
                 are.
             clock_ns: Read for the receipt. Without it no clock is read.
             is_traced: Whether the digests of every segment are kept while it is computed.
+            shares_prompt: Whether a checkpoint of the prompt is the session's as soon as the prompt
+                is computed, so that other requests begin with it, even if this one is rolled back.
 
         Raises:
             SessionNotAcceptingError: If the session has to be reset first.
@@ -219,6 +224,7 @@ class TokenSession(Closing, Generic[NoteT]):
             EmptyPromptError: If there is no prompt.
             TokenIdTypeError, TokenIdRangeError: If one is no id.
             ContextLengthError: If prompt and answer do not fit.
+            OptionRangeError: If a number of the choice is out of its range.
         """
         with self._used():
             self._require_accepting()
@@ -228,24 +234,36 @@ class TokenSession(Closing, Generic[NoteT]):
             ids = checked_token_ids(prompt_ids, self.program.vocab_size)
             if not ids:
                 raise EmptyPromptError
-            # The last token of an answer is chosen and not computed.
-            needed = len(ids) + answer_tokens - 1
-            if needed > self.context_tokens:
-                raise ContextLengthError(needed, self.context_tokens)
+            wanted = choice or Choice()
             request = TokenRequest(
                 self,
                 array("i", ids),
-                position_count=needed,
-                choice=choice or Choice(),
+                position_count=self._needed(len(ids), answer_tokens, wanted),
+                choice=wanted,
                 marks=marks,
                 cancellation=cancellation,
                 require_time=require_time,
                 on_progress=on_progress,
                 clock_ns=clock_ns,
                 is_traced=is_traced,
+                shares_prompt=shares_prompt,
             )
             self._request = weakref.ref(request)
             return request
+
+    def _needed(self, prompt_tokens: int, answer_tokens: int, choice: Choice) -> int:
+        """Return how many positions a request computes, if it can be met."""
+        # The last token of an answer is chosen and not computed.
+        needed = prompt_tokens + answer_tokens - 1
+        if needed > self.context_tokens:
+            raise ContextLengthError(needed, self.context_tokens)
+        require_numbers(
+            choice,
+            answer_start=prompt_tokens,
+            vocab_size=self.program.vocab_size,
+            context_tokens=self.context_tokens,
+        )
+        return needed
 
     def keep(self, snapshot: Snapshot) -> bool:
         """Add a checkpoint, which is the session's from now on; return whether there was room.
@@ -259,11 +277,7 @@ class TokenSession(Closing, Generic[NoteT]):
         """
         with self._used():
             self._require_rest()
-            before = self.committed
-            after = before.checkpoints.adding_what_fits([snapshot])
-            self.committed = replace(before, checkpoints=after)
-            after.release_others([*before.checkpoints.saved, snapshot])
-            return after.holds(snapshot)
+            return self._add(snapshot)
 
     def keep_note(self, note: NoteT) -> None:
         """Replace what the owner keeps beside the conversation; checkpoints stay as they are.
@@ -314,9 +328,28 @@ class TokenSession(Closing, Generic[NoteT]):
             before, self.committed = self.committed, committed
             committed.checkpoints.release_others(before.checkpoints.saved)
 
+    def share(self, request: "TokenRequest[NoteT]", snapshot: Snapshot) -> None:
+        """Add a checkpoint of an open request's prompt, which is the session's from now on.
+
+        Raises:
+            ObjectClosedError: If the session or the request is closed.
+        """
+        with self._used():
+            if not request.is_open:
+                snapshot.release()
+                raise ObjectClosedError("request")
+            self._add(snapshot)
+
     def doubt(self, reason: str) -> None:
         """Take no more requests until a reset."""
         self._refusal = reason
+
+    def _add(self, snapshot: Snapshot) -> bool:
+        before = self.committed
+        after = before.checkpoints.adding_what_fits([snapshot])
+        self.committed = replace(before, checkpoints=after)
+        after.release_others([*before.checkpoints.saved, snapshot])
+        return after.holds(snapshot)
 
     def _used(self) -> "_Use":
         self._owner.require()

@@ -55,8 +55,9 @@ class Receipt:
 class TokenRequest(Closing, Generic[NoteT]):
     """An answer in the making; made by :meth:`sslm.runtime.session.TokenSession.begin`.
 
-    Whatever ends it before :meth:`commit` has succeeded leaves the session as it was, to the byte,
-    and the same request made again comes to the same bits. Dropping it rolls back, too.
+    Whatever ends it before :meth:`commit` has succeeded leaves the session as it was, to the byte
+    (but for a prompt that it shares), and the same request made again comes to the same bits.
+    Dropping it rolls back, too.
 
     Attributes:
         token_ids: The answer so far.
@@ -77,6 +78,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         on_progress: Callable[[int, int], None] | None,
         clock_ns: Callable[[], int] | None,
         is_traced: bool = False,
+        shares_prompt: bool = False,
     ) -> None:
         self._session = session
         self._prompt_ids = prompt_ids
@@ -88,6 +90,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._on_progress = on_progress
         self._clock_ns = clock_ns
         self._is_traced = is_traced
+        self._shares_prompt = shares_prompt
         self._times_ns: list[int] = []
         self._base: Snapshot | None = None
         self._sequence: Sequence | None = None
@@ -177,7 +180,7 @@ class TokenRequest(Closing, Generic[NoteT]):
                 self._compute_closing(self._sequence, closing)
             captured = self._taken()
             checkpoints = session.committed.checkpoints
-            if self._base is not None:
+            if self._base is not None and checkpoints.holds(self._base):
                 checkpoints = checkpoints.used(self._base)
             after = replace(
                 session.committed,
@@ -225,8 +228,19 @@ class TokenRequest(Closing, Generic[NoteT]):
                 sequence.push(self._prompt_ids[sequence.position : stop])
                 self._compute(sequence)
                 self._capture(sequence)
+        # What the checkpoint of a whole prompt has chosen, another choice may have.
         self._compute(sequence)
+        if self._shares_prompt:
+            self._share_prompt()
         return sequence
+
+    def _share_prompt(self) -> None:
+        """Let the checkpoint of the prompt be the session's, if there was none before."""
+        try:
+            snapshot = self._captured.pop()
+        except IndexError:
+            return
+        self._session.share(self, snapshot)
 
     def _restored(self) -> Sequence:
         """Make the sequence, and let it begin with the longest checkpoint that fits."""
@@ -241,6 +255,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         )
         sequence = Sequence(session.program, session.pool, session.model_id, options)
         self._sequence = sequence
+        # Before it adopts: what was chosen so already need not be chosen again.
+        sequence.choose(self._choice, len(self._prompt_ids))
         if base is not None:
             try:
                 sequence.adopt(base)
@@ -252,7 +268,6 @@ class TokenRequest(Closing, Generic[NoteT]):
                 raise
             self._base = base
             self.cached_count = self.position = sequence.position
-        sequence.choose(self._choice, len(self._prompt_ids))
         return sequence
 
     def _compute(self, sequence: Sequence) -> None:

@@ -95,10 +95,15 @@ class Turn:
         return self._frame_id is not None and frame is None
 
     def _first(self) -> "Turn | None":
-        with suppress(IndexError):
-            while (turn := (place := self._queue[0])()) is None:
+        # Looked at first: an interrupt that comes while an error is caught keeps frames alive.
+        while self._queue:
+            # Another thread may have emptied it meanwhile.
+            with suppress(IndexError):
+                place = self._queue[0]
+                turn = place()
+                if turn is not None:
+                    return turn
                 self._remove(place)
-            return turn
         return None
 
     def _remove(self, place: "weakref.ref[Turn]") -> None:

@@ -5,12 +5,11 @@
 #include "arithmetic.h"
 #include "kernels.h"
 #include "tier.h"
+#include "weights.h"
 
 #define SSLM_SCORE_BITS 20
 #define SSLM_SCORE_ABSENT INT32_MIN
 
-#define SSLM_WEIGHT_BITS 40
-#define SSLM_EXPONENT_BITS 24
 #define SSLM_MICRO 1000000
 
 /* Largest scores are kept of so many parts of the vocabulary at most, which are made of blocks. */
@@ -60,12 +59,13 @@ static inline uint32_t high_product(uint32_t left, uint32_t right)
 static inline uint64_t weight_of_exponent(uint32_t t)
 {
     uint32_t fraction = t << (32 - SSLM_EXPONENT_BITS), whole = t >> SSLM_EXPONENT_BITS;
-    uint32_t h = 632021u - high_product(fraction, 46333u);
-    h = 5702267u - high_product(fraction, h);
-    h = 41298234u - high_product(fraction, h);
-    h = 238385494u - high_product(fraction, h);
-    h = 1031764650u - high_product(fraction, h);
-    h = 2977044459u - high_product(fraction, h);
+    uint32_t h = SSLM_WEIGHT_7;
+    h = SSLM_WEIGHT_6 - high_product(fraction, h);
+    h = SSLM_WEIGHT_5 - high_product(fraction, h);
+    h = SSLM_WEIGHT_4 - high_product(fraction, h);
+    h = SSLM_WEIGHT_3 - high_product(fraction, h);
+    h = SSLM_WEIGHT_2 - high_product(fraction, h);
+    h = SSLM_WEIGHT_1 - high_product(fraction, h);
     uint64_t y = (UINT64_C(1) << SSLM_WEIGHT_BITS) - ((uint64_t)fraction * h >> (64 - SSLM_WEIGHT_BITS));
     return (y + ((UINT64_C(1) << whole) >> 1)) >> whole;
 }

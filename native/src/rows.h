@@ -26,4 +26,7 @@ int32_t TIERED(sslm_activate_lanes)(const int32_t *nodes, const int32_t *gate, c
 int32_t TIERED(sslm_multiply_lanes)(const int32_t *left, const int32_t *right, int32_t count, int32_t exponent,
                                     int16_t *codes);
 
+/* Weights of exponents of two, as weight_of_exponent in choosing.h. */
+int32_t TIERED(sslm_weigh_lanes)(const uint32_t *exponents, int32_t count, uint64_t *weights);
+
 #endif

@@ -14,7 +14,7 @@ from sslm.program.program import Program
 from tests.backends.single_op import Memory, OneLayer, int32_buffer
 
 ROWS_MAX = 300
-CONTEXT_TOKENS = 4096
+CONTEXT_TOKENS = 1 << 14
 
 
 @dataclass

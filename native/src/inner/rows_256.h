@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "rows.h"
+#include "weights.h"
 
 #define LANES 8
 
@@ -201,6 +202,32 @@ ALWAYS_INLINE int64_t largest_of(wide_lanes x)
     _mm256_storeu_si256((__m256i *)(void *)parts, larger_of(x.even, x.odd));
     for (int i = 0; i < 4; i++) largest = parts[i] > largest ? parts[i] : largest;
     return largest;
+}
+
+/* c - (fraction · h >> 32) */
+ALWAYS_INLINE __m256i weigh_step(__m256i fraction, __m256i h, int64_t c)
+{
+    return _mm256_sub_epi64(_mm256_set1_epi64x(c), _mm256_srli_epi64(_mm256_mul_epu32(fraction, h), 32));
+}
+
+int32_t TIERED(sslm_weigh_lanes)(const uint32_t *exponents, int32_t count, uint64_t *weights)
+{
+    int32_t done = 0;
+    for (; done + 4 <= count; done += 4) {
+        __m256i t = _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(const void *)(exponents + done)));
+        __m256i fraction = _mm256_slli_epi64(t, 32 - SSLM_EXPONENT_BITS), whole = _mm256_srli_epi64(t, SSLM_EXPONENT_BITS);
+        __m256i h = weigh_step(fraction, _mm256_set1_epi64x(SSLM_WEIGHT_7), SSLM_WEIGHT_6);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_5);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_4);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_3);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_2);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_1);
+        h = _mm256_srli_epi64(_mm256_mul_epu32(fraction, h), 64 - SSLM_WEIGHT_BITS);
+        __m256i doubled = _mm256_sub_epi64(_mm256_set1_epi64x(INT64_C(2) << SSLM_WEIGHT_BITS), _mm256_slli_epi64(h, 1));
+        h = _mm256_add_epi64(_mm256_srlv_epi64(doubled, whole), _mm256_set1_epi64x(1));
+        _mm256_storeu_si256((__m256i *)(void *)(weights + done), _mm256_srli_epi64(h, 1));
+    }
+    return done;
 }
 
 #include "row_loops.h"

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "rows.h"
+#include "weights.h"
 
 #define LANES 16
 
@@ -180,6 +181,32 @@ ALWAYS_INLINE wide_lanes larger(wide_lanes a, wide_lanes b)
 ALWAYS_INLINE int64_t largest_of(wide_lanes x)
 {
     return _mm512_reduce_max_epi64(_mm512_max_epi64(x.even, x.odd));
+}
+
+/* c - (fraction · h >> 32) */
+ALWAYS_INLINE __m512i weigh_step(__m512i fraction, __m512i h, int64_t c)
+{
+    return _mm512_sub_epi64(_mm512_set1_epi64(c), _mm512_srli_epi64(_mm512_mul_epu32(fraction, h), 32));
+}
+
+int32_t TIERED(sslm_weigh_lanes)(const uint32_t *exponents, int32_t count, uint64_t *weights)
+{
+    int32_t done = 0;
+    for (; done + 8 <= count; done += 8) {
+        __m512i t = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(const void *)(exponents + done)));
+        __m512i fraction = _mm512_slli_epi64(t, 32 - SSLM_EXPONENT_BITS), whole = _mm512_srli_epi64(t, SSLM_EXPONENT_BITS);
+        __m512i h = weigh_step(fraction, _mm512_set1_epi64(SSLM_WEIGHT_7), SSLM_WEIGHT_6);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_5);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_4);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_3);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_2);
+        h = weigh_step(fraction, h, SSLM_WEIGHT_1);
+        h = _mm512_srli_epi64(_mm512_mul_epu32(fraction, h), 64 - SSLM_WEIGHT_BITS);
+        __m512i doubled = _mm512_sub_epi64(_mm512_set1_epi64(INT64_C(2) << SSLM_WEIGHT_BITS), _mm512_slli_epi64(h, 1));
+        h = _mm512_add_epi64(_mm512_srlv_epi64(doubled, whole), _mm512_set1_epi64(1));
+        _mm512_storeu_si512((__m512i *)(void *)(weights + done), _mm512_srli_epi64(h, 1));
+    }
+    return done;
 }
 
 #include "row_loops.h"

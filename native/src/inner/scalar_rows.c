@@ -27,3 +27,9 @@ int32_t sslm_multiply_lanes_scalar(const int32_t *left, const int32_t *right, in
     (void)left, (void)right, (void)count, (void)exponent, (void)codes;
     return 0;
 }
+
+int32_t sslm_weigh_lanes_scalar(const uint32_t *exponents, int32_t count, uint64_t *weights)
+{
+    (void)exponents, (void)count, (void)weights;
+    return 0;
+}

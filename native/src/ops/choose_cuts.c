@@ -3,6 +3,7 @@
  * Nothing is sorted. Gaps below the largest score are cut into ranges whose values are added up, then the range in
  * which a sum is reached, until a range is one score. */
 #include "choosing.h"
+#include "rows.h"
 
 #include <string.h>
 
@@ -61,7 +62,7 @@ void TIERED(sslm_set_weighing)(sslm_candidates *candidates, int64_t mantissa, in
 
 void TIERED(sslm_weigh)(const sslm_candidates *candidates, uint32_t first, uint32_t count, uint64_t *weights)
 {
-    uint32_t exponents[SSLM_BLOCK_IDS];
+    uint32_t exponents[SSLM_BLOCK_IDS] = {0};
     const int32_t *scores = candidates->scores + first;
     sslm_weighing weighing = candidates->weighing;
     int32_t floor = candidates->floor;
@@ -72,7 +73,8 @@ void TIERED(sslm_weigh)(const sslm_candidates *candidates, uint32_t first, uint3
         int is_in = (scores[n] > floor) | ((scores[n] == floor) & (first + n <= last));
         exponents[n] = is_in & (gap <= weighing.reach) ? exponent : SSLM_WEIGHTLESS;
     }
-    for (uint32_t n = 0; n < count; n++) weights[n] = weight_of_exponent(exponents[n]);
+    uint32_t done = (uint32_t)TIERED(sslm_weigh_lanes)(exponents, (int32_t)count, weights);
+    for (uint32_t n = done; n < count; n++) weights[n] = weight_of_exponent(exponents[n]);
 }
 
 /* What is added up: weights, or how many ids there are. */
@@ -84,33 +86,36 @@ static void value_block(const sslm_candidates *candidates, int is_weighted, uint
         for (uint32_t n = 0; n < count; n++) values[n] = (uint64_t)is_kept(candidates, first + n);
 }
 
-static int is_any_between(const sslm_candidates *candidates, uint32_t first, uint32_t count, uint32_t low,
-                          uint32_t high)
+/* Of each id of a block, which range of 2^shift gaps between low and high it lies in, or RANGES; whether any does. */
+static int find_ranges(const sslm_candidates *candidates, uint32_t first, uint32_t count, uint32_t low, uint32_t high,
+                       int32_t shift, uint32_t *ranges)
 {
+    const int32_t *scores = candidates->scores + first;
     uint32_t largest = (uint32_t)candidates->largest, found = 0;
-    for (uint32_t n = 0; n < count; n++)
-        found |= largest - (uint32_t)candidates->scores[first + n] - low <= high - low;
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t behind = largest - (uint32_t)scores[n] - low, is_in = behind <= high - low;
+        ranges[n] = is_in ? behind >> shift : RANGES;
+        found |= is_in;
+    }
     return found != 0;
 }
 
-/* Add up the values of gaps low … high by ranges of 2^shift of them. */
+/* Add up the values of gaps low … high by ranges of 2^shift of them, and those of others behind. */
 static void add_up(const sslm_candidates *candidates, int is_weighted, uint32_t low, uint32_t high, int32_t shift,
                    uint64_t *sums)
 {
     uint64_t values[SSLM_BLOCK_IDS];
-    memset(sums, 0, RANGES * sizeof *sums);
+    uint32_t ranges[SSLM_BLOCK_IDS];
+    memset(sums, 0, (RANGES + 1) * sizeof *sums);
     for (uint32_t first = 0; first < candidates->count; first += SSLM_BLOCK_IDS) {
         if (gap_of(candidates, candidates->maxima[first / candidates->chunk_ids]) > high) {
             first = (first / candidates->chunk_ids + 1) * candidates->chunk_ids - SSLM_BLOCK_IDS;
             continue;
         }
         uint32_t count = least(SSLM_BLOCK_IDS, candidates->count - first);
-        if (!is_any_between(candidates, first, count, low, high)) continue;
+        if (!find_ranges(candidates, first, count, low, high, shift, ranges)) continue;
         value_block(candidates, is_weighted, first, count, values);
-        for (uint32_t n = 0; n < count; n++) {
-            uint32_t behind = gap_of(candidates, candidates->scores[first + n]) - low;
-            if (behind <= high - low) sums[behind >> shift] += values[n];
-        }
+        for (uint32_t n = 0; n < count; n++) sums[ranges[n]] += values[n];
     }
 }
 
@@ -127,16 +132,27 @@ static uint32_t find_tie(const sslm_candidates *candidates, int32_t score, uint6
     return candidates->count;
 }
 
-/* Keep the shortest beginning whose values come to a sum, which all of them do. */
-static void keep_sum(sslm_candidates *candidates, int is_weighted, uint64_t sum)
+/* A part of what is added up, rounded up. */
+static uint64_t part_of(const uint64_t *sums, uint64_t micro)
 {
-    uint64_t sums[RANGES];
+    uint64_t total = 0;
+    for (uint32_t range = 0; range < RANGES; range++) total += sums[range];
+    return total / SSLM_MICRO * micro + (total % SSLM_MICRO * micro + SSLM_MICRO - 1) / SSLM_MICRO;
+}
+
+/* Keep the shortest beginning of so many ids, which there are; or, where top_p is not 0, of that part of the weight. */
+static void keep_beginning(sslm_candidates *candidates, uint64_t sum, uint32_t top_p)
+{
+    uint64_t sums[RANGES + 1];
+    int is_weighted = top_p != 0;
     uint32_t low = 0, high = gap_of(candidates, candidates->floor);
     if (is_weighted) high = least(high, candidates->weighing.reach);
     for (int32_t shift = 32; shift > 0;) {
+        int is_first = shift == 32;
         shift = bit_length(high - low) - RANGE_BITS;
         if (shift < 0) shift = 0;
         add_up(candidates, is_weighted, low, high, shift, sums);
+        if (is_weighted && is_first) sum = part_of(sums, top_p);
         uint32_t range = 0;
         while (sums[range] < sum) sum -= sums[range++];
         low += range << shift;
@@ -173,14 +189,12 @@ void TIERED(sslm_keep_top_k)(sslm_candidates *candidates, uint32_t top_k)
     }
     candidates->floor = (int32_t)low;
     if (low == SSLM_SCORE_ABSENT + 1 && count_kept(candidates) <= top_k) return;
-    keep_sum(candidates, 0, top_k);
+    keep_beginning(candidates, top_k, 0);
 }
 
 void TIERED(sslm_keep_top_p)(sslm_candidates *candidates, int32_t top_p)
 {
-    if (top_p >= SSLM_MICRO) return;
-    uint64_t total = TIERED(sslm_total_weight)(candidates), part = (uint64_t)top_p;
-    keep_sum(candidates, 1, total / SSLM_MICRO * part + (total % SSLM_MICRO * part + SSLM_MICRO - 1) / SSLM_MICRO);
+    if (top_p < SSLM_MICRO) keep_beginning(candidates, 0, (uint32_t)top_p);
 }
 
 void TIERED(sslm_keep_min_p)(sslm_candidates *candidates, int32_t min_p)

@@ -41,6 +41,14 @@ uint32_t TIERED(sslm_next_kept)(const sslm_candidates *candidates, uint32_t id)
     return candidates->count;
 }
 
+static int is_any_kept(const sslm_candidates *candidates, uint32_t first, uint32_t count)
+{
+    int32_t largest = INT32_MIN;
+    for (uint32_t n = 0; n < count; n++)
+        largest = candidates->scores[first + n] > largest ? candidates->scores[first + n] : largest;
+    return largest >= candidates->floor;
+}
+
 /* Walk the blocks with candidates until their weights come to more than a part; it is reduced by what was passed.
  * count if they do not. */
 static uint32_t pass_blocks(const sslm_candidates *candidates, uint64_t *part, uint64_t *weights)
@@ -52,6 +60,7 @@ static uint32_t pass_blocks(const sslm_candidates *candidates, uint64_t *part, u
             continue;
         }
         uint32_t count = rest < SSLM_BLOCK_IDS ? rest : SSLM_BLOCK_IDS;
+        if (!is_any_kept(candidates, first, count)) continue;
         TIERED(sslm_weigh)(candidates, first, count, weights);
         uint64_t sum = 0;
         for (uint32_t n = 0; n < count; n++) sum += weights[n];

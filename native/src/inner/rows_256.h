@@ -215,7 +215,8 @@ int32_t TIERED(sslm_weigh_lanes)(const uint32_t *exponents, int32_t count, uint6
     int32_t done = 0;
     for (; done + 4 <= count; done += 4) {
         __m256i t = _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(const void *)(exponents + done)));
-        __m256i fraction = _mm256_slli_epi64(t, 32 - SSLM_EXPONENT_BITS), whole = _mm256_srli_epi64(t, SSLM_EXPONENT_BITS);
+        __m256i fraction = _mm256_slli_epi64(t, 32 - SSLM_EXPONENT_BITS);
+        __m256i whole = _mm256_srli_epi64(t, SSLM_EXPONENT_BITS);
         __m256i h = weigh_step(fraction, _mm256_set1_epi64x(SSLM_WEIGHT_7), SSLM_WEIGHT_6);
         h = weigh_step(fraction, h, SSLM_WEIGHT_5);
         h = weigh_step(fraction, h, SSLM_WEIGHT_4);

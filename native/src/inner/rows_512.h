@@ -194,7 +194,8 @@ int32_t TIERED(sslm_weigh_lanes)(const uint32_t *exponents, int32_t count, uint6
     int32_t done = 0;
     for (; done + 8 <= count; done += 8) {
         __m512i t = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(const void *)(exponents + done)));
-        __m512i fraction = _mm512_slli_epi64(t, 32 - SSLM_EXPONENT_BITS), whole = _mm512_srli_epi64(t, SSLM_EXPONENT_BITS);
+        __m512i fraction = _mm512_slli_epi64(t, 32 - SSLM_EXPONENT_BITS);
+        __m512i whole = _mm512_srli_epi64(t, SSLM_EXPONENT_BITS);
         __m512i h = weigh_step(fraction, _mm512_set1_epi64(SSLM_WEIGHT_7), SSLM_WEIGHT_6);
         h = weigh_step(fraction, h, SSLM_WEIGHT_5);
         h = weigh_step(fraction, h, SSLM_WEIGHT_4);

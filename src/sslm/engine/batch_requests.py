@@ -1,8 +1,9 @@
 """Asking a model many things at once."""
 
-from collections.abc import Iterable
+import datetime
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Unpack, overload
 
@@ -12,7 +13,7 @@ from sslm.engine.async_requests import AsyncRequests
 from sslm.engine.batch import DEFAULT_BATCH_SIZE, Batch, row_value
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.options import require_bool, require_callback
-from sslm.engine.prompts import Prompt, bounded_prompts, prompt_ids
+from sslm.engine.prompts import MessageLike, Prompt, bounded_prompts
 from sslm.engine.request import AnswerOptions, Request, Wanted
 from sslm.engine.requests import require_time
 from sslm.engine.results import Completion
@@ -187,7 +188,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         rows: list[Request | SslmError] = []
         for index, prompt in enumerate(bounded_prompts(prompts, partial(require_time, cutoff))):
             try:
-                rows.append(self._row(cutoff, prompt, wanted))
+                rows.append(self._checked(self._prompt_request(cutoff, prompt, wanted)))
             except SslmError as error:
                 if isinstance(error, StateError) or not return_errors:
                     # A model that is gone is no row's error.
@@ -213,18 +214,85 @@ class BatchRequests(AsyncRequests, SlicedRequests):
                 answers.append(result)
         return answers
 
-    def _row(self, cutoff: Cutoff, prompt: Prompt, wanted: Wanted) -> Request:
-        """Return a checked request to continue one of several prompts."""
-        self._require_usable()
-        has_time = partial(require_time, cutoff)
-        has_time()
-        maker = self._maker()
-        ids = prompt_ids(maker.tokenizer, prompt, maker.context_tokens, has_time)
-        has_time()
-        request = wanted.of(ids)
-        if len(ids) >= maker.context_tokens:
-            raise ContextLengthError(len(ids) + 1, maker.context_tokens)
-        return replace(request, prompt_ids=tuple(checked_token_ids(ids, maker.vocab_size)))
+    def answer_rows(
+        self,
+        rows: Iterable["RowRequest | SslmError"],
+        *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        deadline_s: float | None = None,
+    ) -> Generator[Completion | SslmError, None, None]:
+        """Answer rows that each have options of their own; give the results in their order.
+
+        Rows are taken as places come free, so that there may be any number of them: of those that
+        are done or in the making, at most ``limits.BATCH_WINDOW_ROWS`` are held. What is wrong with
+        a row takes its place.
+
+        Args:
+            rows: Requests, and errors that stand in the place of one.
+            batch_size: As for :meth:`generate_many`.
+            deadline_s: As for :meth:`generate_many`.
+
+        Raises:
+            OptionRangeError: If an option is out of range.
+            StateError: If the model is closed meanwhile.
+            BaseException: What *rows* raises.
+        """
+        cutoff = Cutoff(deadline_s)
+        most = limits.BATCH_SIZE_MAX
+        batch = Batch(
+            self._runner,
+            self._maker(),
+            self._row_requests(cutoff, rows),
+            batch_size=checked_int("batch_size", batch_size, lowest=1, highest=most),
+            window=limits.BATCH_WINDOW_ROWS,
+            cutoff=cutoff,
+        )
+        return batch.results()
+
+    def _row_requests(
+        self, cutoff: Cutoff, rows: Iterable["RowRequest | SslmError"]
+    ) -> Iterator[Request | SslmError]:
+        for row in rows:
+            if isinstance(row, SslmError):
+                yield row
+                continue
+            try:
+                yield self._row_request(cutoff, row)
+            except StateError:
+                raise
+            except SslmError as error:
+                yield row_value(error)
+
+    def _row_request(self, cutoff: Cutoff, row: "RowRequest") -> Request:
+        wanted = self._wanted(row.options)
+        if row.messages is None:
+            return self._checked(self._prompt_request(cutoff, row.prompt, wanted))
+        return self._checked(self._chat_request(cutoff, row.messages, wanted, date=row.date))
+
+    def _checked(self, request: Request) -> Request:
+        """Return a request whose ids are the model's and leave room for an answer."""
+        ids, longest = request.prompt_ids, self._runner.context_tokens
+        if len(ids) >= longest:
+            raise ContextLengthError(len(ids) + 1, longest)
+        checked = checked_token_ids(ids, self._runner.program.vocab_size)
+        return replace(request, prompt_ids=tuple(checked))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowRequest:
+    """What one row asks for.
+
+    Args:
+        prompt: Text or ids to continue; without meaning beside messages.
+        messages: A conversation to answer, or None.
+        options: What is asked of the answer.
+        date: Today, for chat templates that mention it.
+    """
+
+    prompt: Prompt = ""
+    messages: Sequence[MessageLike] | None = None
+    options: AnswerOptions
+    date: datetime.date | None = None
 
 
 def _place(index: int) -> str:

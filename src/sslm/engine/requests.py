@@ -190,12 +190,15 @@ class Requests(ABC):
         )
 
     def _prompt_stream(self, cutoff: Cutoff, prompt: Prompt, wanted: Wanted) -> Stream:
+        return self._request_stream(cutoff, self._prompt_request(cutoff, prompt, wanted))
+
+    def _prompt_request(self, cutoff: Cutoff, prompt: Prompt, wanted: Wanted) -> Request:
         self._require_usable()
         has_time = partial(require_time, cutoff)
         has_time()
         ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens, has_time)
         has_time()
-        return self._request_stream(cutoff, wanted.of(ids))
+        return wanted.of(ids)
 
     def _chat_stream(
         self,
@@ -205,6 +208,17 @@ class Requests(ABC):
         *,
         date: datetime.date | None,
     ) -> Stream:
+        request = self._chat_request(cutoff, messages, wanted, date=date)
+        return self._request_stream(cutoff, request)
+
+    def _chat_request(
+        self,
+        cutoff: Cutoff,
+        messages: Sequence[MessageLike],
+        wanted: Wanted,
+        *,
+        date: datetime.date | None,
+    ) -> Request:
         self._require_usable()
         has_time = partial(require_time, cutoff)
         has_time()
@@ -217,7 +231,7 @@ class Requests(ABC):
             context_tokens=self._runner.context_tokens,
         )
         has_time()
-        return self._request_stream(cutoff, wanted.of(ids, is_continuation=False))
+        return wanted.of(ids, is_continuation=False)
 
     def _request_stream(self, cutoff: Cutoff, request: Request) -> Stream:
         return Stream(Generation(self._runner, self.tokenizer, request, cutoff))

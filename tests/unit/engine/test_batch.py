@@ -14,12 +14,15 @@ import pytest
 
 import sslm
 from sslm.engine.batch import Batch
+from sslm.engine.batch_requests import RowRequest
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.model import Model
 from sslm.engine.request import Request
 from sslm.engine.results import Completion
 from sslm.errors.base import SslmError
+from sslm.errors.engine import NoChatTemplateError
 from sslm.errors.runtime import (
+    ContextLengthError,
     DeadlineExceededError,
     EmptyPromptError,
     MemoryBudgetError,
@@ -322,3 +325,40 @@ def test_an_interrupt_at_any_line_leaves_nothing(model: Model) -> None:
             traced()
         assert held_bytes(model) == before, line
     assert ask()[2] == expected
+
+
+def test_rows_may_have_options_of_their_own(model: Model) -> None:
+    rows: list[RowRequest | SslmError] = [
+        RowRequest(prompt="Once upon a time", options={"max_tokens": 20, "stop": "e"}),
+        EmptyPromptError(),
+        RowRequest(prompt=SHORT, options={"max_tokens": 3}),
+        RowRequest(prompt=[], options={}),
+        RowRequest(prompt=[1] * 512, options={}),
+        RowRequest(prompt=SHORT, options={"max_tokens": 0}),
+        RowRequest(messages=[{"role": "user", "content": "a"}], options={}),
+    ]
+    first, second, third, *others = model.answer_rows(iter(rows), batch_size=3)
+    assert first == model.generate("Once upon a time", max_tokens=20, stop="e")
+    assert second is rows[1]
+    assert third == model.generate(SHORT, max_tokens=3)
+    kinds = [EmptyPromptError, ContextLengthError, OptionRangeError, NoChatTemplateError]
+    assert [type(one) for one in others] == kinds
+    with pytest.raises(OptionRangeError, match="batch_size"):
+        model.answer_rows([], batch_size=0)
+
+
+def test_rows_are_taken_as_places_come_free(model: Model) -> None:
+    taken = []
+
+    def rows() -> Iterator[RowRequest]:
+        for index in range(1000):
+            taken.append(index)
+            yield RowRequest(prompt=SHORT, options={"max_tokens": 2})
+
+    before = held_bytes(model)
+    results = model.answer_rows(rows(), batch_size=4)
+    assert taken == []
+    assert isinstance(next(results), Completion)
+    assert len(taken) <= 8
+    results.close()
+    assert held_bytes(model) == before

@@ -386,3 +386,30 @@ SCHEMA_MASK_COUNT_MAX: Final = 4096
 
 SCHEMA_WALK_COUNT_MAX: Final = 1 << 18
 """States for which it is worked out whether a token leads nearer to an end, once for each way."""
+
+BATCH_LINE_SIZE_BYTES_MAX: Final = 1 << 23
+"""Bytes of one line of requests: a text of the longest kind in ASCII, twice. While it is read, a
+byte takes at most about sixteen."""
+
+BATCH_LINE_CONTAINER_COUNT_MAX: Final = 1 << 15
+"""Objects and lists in one line of requests: two for each message of the longest conversation."""
+
+BATCH_LINE_NESTING_MAX: Final = 16
+"""Values inside values of one line of requests. Requests need five."""
+
+BATCH_NUMBER_SIZE_CHARS_MAX: Final = 40
+"""Characters of a number in a request, so that reading it takes no time."""
+
+BATCH_ROW_COUNT_MAX: Final = 1 << 20
+"""Rows of one file, twenty times what hosted services take. Each costs about 120 bytes of memory
+while ids are compared, and 8 afterwards."""
+
+BATCH_ROW_ID_SIZE_CHARS_MAX: Final = 512
+"""Characters of a row's id, eight times what hosted services take."""
+
+BATCH_WINDOW_ROWS: Final = 256
+"""Rows that may be in the making or wait for an earlier one, so that answers stay in order."""
+
+BATCH_SYNC_NS: Final = 1_000_000_000
+"""Nanoseconds after which what was written is made to outlast a power cut: a second is computed
+again at most."""

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from sslm.cli import (
+    batch,
     bench,
     chat,
     convert,
@@ -30,6 +31,7 @@ COMMANDS: Final = (
     prove,
     generate,
     chat,
+    batch,
     pull,
     list_models,
     rm,

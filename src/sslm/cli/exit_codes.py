@@ -13,6 +13,7 @@ from sslm.errors.base import (
     SslmError,
     StateError,
 )
+from sslm.errors.batches import BatchBusyError
 from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.commands import BenchContextError
 from sslm.errors.model import EvaluationWindowError
@@ -98,4 +99,7 @@ def exit_code(error: SslmError) -> int:
     """Return the exit code of an error's family."""
     if option_name(error) or isinstance(error, (BenchContextError, EvaluationWindowError)):
         return USAGE
+    if isinstance(error, BatchBusyError):
+        # Of another process, which will not have it for ever: the same command may do later.
+        return OUT_OF_BUDGET
     return next((code for family, code in FAMILIES.items() if isinstance(error, family)), INTERNAL)

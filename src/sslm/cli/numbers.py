@@ -7,7 +7,7 @@ import typer
 from sslm import limits
 from sslm.errors.showing import briefly, int_range
 
-_DIGITS_MAX = 18
+_DIGITS_MAX = 20
 
 
 def integer(text: str | int) -> int:
@@ -21,12 +21,15 @@ def integer(text: str | int) -> int:
         raise refusal(f"it is {briefly(text)}", "an integer") from None
 
 
-def number(lowest: int, highest: int | None = None) -> Callable[[str], int]:
-    """Return what reads an option that is a whole number in a range, both ends included."""
+def number(lowest: int, highest: int | None = None) -> Callable[[str | int], int]:
+    """Return what reads an option that is a whole number in a range, both ends included.
+
+    A default comes as the number that it is.
+    """
     expected = int_range(lowest, highest)
 
-    def read(text: str) -> int:
-        found = whole_number(text, lowest, highest)
+    def read(text: str | int) -> int:
+        found = whole_number(str(text), lowest, highest)
         if found is None:
             raise refusal(f"it is {briefly(text)}", expected)
         return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sslm.errors.artifact import *
     from sslm.errors.base import *
+    from sslm.errors.batches import *
     from sslm.errors.canonical_json import *
     from sslm.errors.catalog import *
     from sslm.errors.choosing import *
@@ -39,6 +40,7 @@ MODULES: Final = (
     "engine",
     "catalog",
     "artifact",
+    "batches",
     "canonical_json",
     "choosing",
     "commands",

@@ -1,0 +1,1 @@
+"""Requests as other programs write them, and the answers that they get."""

@@ -1,0 +1,165 @@
+"""Lines of a file of answers: nothing in them depends on when or where they were made."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from sslm.engine.results import Completion
+from sslm.errors.base import SslmError
+from sslm.errors.showing import presentable
+from sslm.serving.batch_input import InputRow
+from sslm.serving.openai_request import Asked
+
+_ID_CHARS: Final = 32
+ANSWERED: Final = 200
+REFUSED: Final = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """What decides the answers of a job beside its requests and the identity of the model.
+
+    Args:
+        seed: From which those of rows are derived.
+        max_tokens: Of requests that do not say it.
+        context_tokens: Most tokens of prompt and answer.
+        date: Today, as chat templates are told, or None.
+        model: The name by which requests may ask for the model.
+        is_any_model: Whether they may ask for it by any other.
+    """
+
+    seed: int
+    max_tokens: int
+    context_tokens: int
+    date: str | None
+    model: str
+    is_any_model: bool
+
+    def digest(self) -> str:
+        """Return hex that stands for all of them."""
+        return _digest("job", json.dumps(asdict(self), sort_keys=True).encode())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineMaker:
+    """Makes the lines of one job.
+
+    Args:
+        model_id: Hex.
+        arithmetic_version: Of the model.
+        job: What else decides the answers.
+    """
+
+    model_id: str
+    arithmetic_version: int
+    job: JobOptions
+
+    def head(self, row: InputRow) -> bytes:
+        """Return how the line of a row begins, which no other row, model or job has."""
+        request = _digest("row", row.data)
+        facts = (self.model_id, str(self.arithmetic_version), self.job.digest(), request)
+        fields = {
+            "id": "batch_req_" + _digest("line", "\n".join(facts).encode()),
+            "custom_id": row.row_id,
+            "sslm": {
+                "model_id": self.model_id,
+                "arithmetic_version": self.arithmetic_version,
+                "job": self.job.digest(),
+                "request": request,
+            },
+        }
+        return _json(fields).removesuffix("}}").encode()
+
+    def answer(
+        self, row: InputRow, asked: Asked, seed: int, completions: Sequence[Completion]
+    ) -> bytes:
+        """Return the line of a row that was answered."""
+        digests = [completion.digest for completion in completions]
+        usage = [completion.usage for completion in completions]
+        prompt, answers = usage[0].prompt_tokens, sum(one.completion_tokens for one in usage)
+        body = {
+            "id": self._name("chatcmpl" if asked.is_chat else "cmpl", row),
+            "object": "chat.completion" if asked.is_chat else "text_completion",
+            "created": 0,
+            "model": asked.model or self.job.model,
+            "choices": [
+                _choice(index, completion, is_chat=asked.is_chat)
+                for index, completion in enumerate(completions)
+            ],
+            "usage": {
+                "prompt_tokens": prompt,
+                "completion_tokens": answers,
+                "total_tokens": prompt + answers,
+            },
+        }
+        digest = digests[0] if len(digests) == 1 else _row_digest(digests)
+        return self._line(row, {"seed": seed, "digest": digest}, ANSWERED, body)
+
+    def refusal(self, row: InputRow, error: SslmError) -> bytes:
+        """Return the line of a row that was not."""
+        body = {
+            "error": {
+                "message": str(presentable(str(error))),
+                "type": "invalid_request_error",
+                "param": None,
+                "code": type(error).__name__,
+                "status": int(error.status),
+            }
+        }
+        return self._line(row, {}, REFUSED, body)
+
+    def _line(
+        self, row: InputRow, sslm: Mapping[str, object], code: int, body: Mapping[str, object]
+    ) -> bytes:
+        facts = "".join(f", {_json(name)}: {_json(fact)}" for name, fact in sslm.items())
+        response = {
+            "status_code": code,
+            "request_id": self._name("req", row),
+            "body": body,
+        }
+        tail = f'{facts}}}, "response": {_json(response)}, "error": null}}\n'
+        return self.head(row) + tail.encode()
+
+    def _name(self, kind: str, row: InputRow) -> str:
+        return f"{kind}-{_digest(self.job.digest(), row.data)}"
+
+
+def is_refusal(line_beginning: bytes) -> bool:
+    """Tell of the beginning of a whole line, a few hundred bytes behind its head, which it is."""
+    return f'}}, "response": {{"status_code": {REFUSED}, '.encode() in line_beginning
+
+
+def _choice(index: int, completion: Completion, *, is_chat: bool) -> dict[str, object]:
+    said: dict[str, object] = (
+        {"message": {"role": "assistant", "content": completion.text}}
+        if is_chat
+        else {"text": completion.text}
+    )
+    return {
+        "index": index,
+        **said,
+        "logprobs": None,
+        "finish_reason": completion.finish_reason,
+        "sslm": {
+            "seed": completion.seed,
+            "digest": completion.digest,
+            "token_ids": completion.token_ids,
+            "stop_reason": completion.stop_reason,
+            "length_reason": completion.length_reason,
+        },
+    }
+
+
+def _row_digest(digests: Sequence[str]) -> str:
+    return hashlib.sha256(b"sslm row digest\0" + "".join(digests).encode()).hexdigest()
+
+
+def _digest(kind: str, data: bytes) -> str:
+    found = hashlib.sha256(f"sslm batch {kind}\0".encode() + data).hexdigest()
+    return found[:_ID_CHARS]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

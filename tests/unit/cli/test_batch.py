@@ -1,0 +1,270 @@
+"""``sslm batch``: one file of answers, whatever happens while it is written."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sslm.cli.app import run
+from sslm.engine.model import Model
+from sslm.runtime.sequence_options import SequenceOptions
+from tests.unit.cli.commands import Commands, start
+
+TEXT, CHAT = "/v1/completions", "/v1/chat/completions"
+
+
+def line(row_id: str, url: str = TEXT, method: str = "POST", **body: Any) -> str:
+    fields = {"custom_id": row_id, "method": method, "url": url, "body": body}
+    return json.dumps(fields, ensure_ascii=False) + "\n"
+
+
+def rows(count: int, seed: int = 1) -> list[str]:
+    """Return rows of many lengths, every fifth of which is refused."""
+    order = random.Random(seed)
+    found = []
+    for number in range(count):
+        prompt = [1, *(order.randrange(3, 500) for _ in range(order.choice([1, 9, 70])))]
+        extra = {"echo": True} if number % 5 == 4 else {}
+        found.append(
+            line(f"row {number}", prompt=prompt, max_tokens=order.randrange(1, 30), **extra)
+        )
+    return found
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(rows(30)), encoding="utf-8")
+    return path
+
+
+def answered(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(one) for one in path.read_bytes().splitlines()]
+
+
+def test_answers_are_those_of_lone_calls(
+    sslm_command: Commands, talker: Path, tmp_path: Path
+) -> None:
+    messages = [{"role": "user", "content": "Hé <|im_end|>"}]
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_text(
+        line("ä\n", prompt="Once upon a time", max_tokens=20, stop=["e"], model=talker.stem)
+        + line("b", prompt=[1, 300, 4], max_tokens=7)
+        + line("c", CHAT, messages=messages, max_completion_tokens=9)
+        + line("d", prompt="Lily"),
+        encoding="utf-8",
+    )
+    facts = sslm_command.json("batch", source, "-o", out, "-m", talker, "--max-tokens", 5)
+    with Model(talker) as model:
+        lone = [
+            model.generate("Once upon a time", max_tokens=20, stop=["e"]),
+            model.generate([1, 300, 4], max_tokens=7),
+            model.chat(messages, max_tokens=9),
+            model.generate("Lily", max_tokens=5),
+        ]
+        many = model.generate_many(["Lily"], max_tokens=5)
+        model_id = model.model_id
+    assert many[0].digest == lone[3].digest
+    texts = []
+    for expected, found in zip(lone, answered(out), strict=True):
+        body = found["response"]["body"]
+        (choice,) = body["choices"]
+        texts.append(choice["text"] if "text" in choice else choice["message"]["content"])
+        assert texts[-1] == expected.text
+        assert choice["finish_reason"] == expected.finish_reason
+        told = choice["sslm"]
+        assert (told["digest"], told["token_ids"]) == (expected.digest, expected.token_ids)
+        assert told["stop_reason"] == expected.stop_reason
+        assert found["sslm"]["digest"] == expected.digest
+        assert found["sslm"]["model_id"] == model_id
+        assert body["usage"]["prompt_tokens"] == expected.usage.prompt_tokens
+        assert body["usage"]["completion_tokens"] == expected.usage.completion_tokens
+        assert (found["response"]["status_code"], found["error"]) == (200, None)
+    objects = [found["response"]["body"]["object"] for found in answered(out)]
+    assert objects == [*["text_completion"] * 2, "chat.completion", "text_completion"]
+    assert [found["custom_id"] for found in answered(out)] == ["ä\n", "b", "c", "d"]
+    stdout = sslm_command.text("generate", "Lily", "-m", talker, "--max-tokens", 5)
+    assert stdout == texts[3]
+    assert (facts["rows"], facts["answered"], facts["refused"]) == (4, 4, 0)
+    assert facts["completion_tokens"] == sum(len(one.token_ids) for one in lone)
+
+
+def test_the_file_is_the_same_however_it_is_made(
+    sslm_command: Commands, stories: Path, source: Path, tmp_path: Path
+) -> None:
+    files = []
+    for number, options in enumerate(
+        (
+            ("-t", 1, "--batch-size", 1),
+            ("-t", 2, "--batch-size", 64),
+            ("--tier", "scalar", "-t", 1),
+            ("--memory-bytes", "4M", "-t", 1),
+        )
+    ):
+        out = tmp_path / str(number)
+        facts = sslm_command.json("batch", source, "-o", out, "-m", stories, *options, code=4)
+        files.append(out.read_bytes())
+        assert facts["sha256"] == hashlib.sha256(files[-1]).hexdigest()
+        assert (facts["rows"], facts["answered"], facts["refused"]) == (30, 24, 6)
+    assert len(set(files)) == 1
+
+
+def test_rows_are_refused_one_by_one(sslm_command: Commands, stories: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    bad = {
+        "BatchFieldError": line("1", prompt="a", tools=[]),
+        "BatchValueError": line("2", method="GET", prompt="a"),
+        "BatchModelError": line("3", prompt="a", model="other"),
+        "ContextLengthError": line("4", prompt=[1] * 600),
+        "TokenIdRangeError": line("5", prompt=[1, 512]),
+        "TokenIdTypeError": line("6", prompt=["a"]),
+        "TextTypeError": line("7", prompt={"a": 1}),
+        "NoChatTemplateError": line("8", CHAT, messages=[{"role": "user", "content": "a"}]),
+        "OptionRangeError": line("9", prompt="a", max_tokens=0),
+        "EmptyPromptError": line("10", prompt=[]),
+    }
+    good = line("good", prompt="Once", max_tokens=3)
+    source.write_text("".join(bad.values()) + good)
+    facts = sslm_command.json("batch", source, "-o", out, "-m", stories, code=4)
+    assert (facts["answered"], facts["refused"]) == (1, len(bad))
+    *refused, last = answered(out)
+    assert last["response"]["status_code"] == 200
+    for kind, found in zip(bad, refused, strict=True):
+        assert found["response"]["status_code"] == 400
+        error = found["response"]["body"]["error"]
+        assert error["code"] == kind, error
+        assert error["message"]
+        assert set(found["sslm"]) == {"model_id", "arithmetic_version", "job", "request"}
+
+
+def test_a_job_goes_on_only_with_its_own_file(
+    sslm_command: Commands, stories: Path, source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    sslm_command.text("batch", source, "-o", out, "-m", stories, code=4)
+    whole = out.read_bytes()
+    out.write_bytes(whole[: len(whole) // 2])
+    cut = out.read_bytes()
+    for options in (
+        ("--seed", 1),
+        ("--max-tokens", 9),
+        ("--context-tokens", 300),
+        ("--any-model",),
+        ("--date", "2026-01-01"),
+    ):
+        error = sslm_command.error("batch", source, "-o", out, "-m", stories, *options, code=3)
+        assert error == "BatchOutputMismatchError"
+        assert out.read_bytes() == cut
+    other = tmp_path / "other"
+    other.write_text("".join(rows(30, seed=2)))
+    assert sslm_command.error("batch", other, "-o", out, "-m", stories, code=3) == (
+        "BatchOutputMismatchError"
+    )
+    assert sslm_command.error("batch", source, "-o", source, "-m", stories, code=3) == (
+        "BatchOutputMismatchError"
+    )
+    assert out.read_bytes() == cut
+    facts = sslm_command.json("batch", source, "-o", out, "-m", stories, code=4)
+    assert 0 < facts["resumed"] < 30
+    assert out.read_bytes() == whole
+
+
+def test_usage_errors(sslm_command: Commands, stories: Path, source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for arguments in (
+        ("-", "-o", out),
+        (source, "-o", "-"),
+        (source,),
+        (source, "-o", out, "--batch-size", 0),
+        (source, "-o", out, "--batch-size", 65),
+        (source, "-o", out, "--seed", 1 << 64),
+        (source, "-o", out, "--max-tokens", 0),
+    ):
+        sslm_command.text("batch", *arguments, "-m", stories, code=2)
+    assert not out.exists()
+    bad = tmp_path / "bad"
+    bad.write_text(line("a", prompt="a") * 2)
+    assert sslm_command.error("batch", bad, "-o", out, "-m", stories, code=3) == (
+        "BatchRowIdTwiceError"
+    )
+    assert not out.exists()
+
+
+def test_what_depends_on_the_machine_stops_the_job(
+    sslm_command: Commands, stories: Path, source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    rest = ("-m", stories, "-t", 1)
+    assert sslm_command.error("batch", source, "-o", out, *rest, "--deadline-s", 0, code=5) == (
+        "DeadlineExceededError"
+    )
+    with source.open("a") as file:
+        file.write(line("wide", prompt=[1] * 400, max_tokens=100))
+    with Model(stories) as model:
+        sequence = model._runner.sequence_sizes_bytes(SequenceOptions(context_tokens=128))
+        small = ("--memory-bytes", model.footprint(0).total + sum(sequence) + 4096)
+    assert sslm_command.error("batch", source, "-o", out, *rest, *small, code=5) == (
+        "MemoryBudgetError"
+    )
+    assert len(answered(out)) == 30
+    facts = sslm_command.json("batch", source, "-o", out, *rest, code=4)
+    assert (facts["resumed"], facts["rows"]) == (30, 31)
+
+
+def lines_of(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def wait_for_lines(process: "subprocess.Popen[str]", path: Path, count: int) -> None:
+    for _ in range(6000):
+        if lines_of(path) >= count or process.poll() is not None:
+            return
+        time.sleep(0.005)
+    raise AssertionError("no line came")
+
+
+def test_a_killed_job_goes_on(stories: Path, tmp_path: Path) -> None:
+    source, out, whole = (tmp_path / name for name in ("in", "out", "whole"))
+    source.write_text("".join(rows(200)))
+    common = ["-m", str(stories), "-t", "1", "-q"]
+    assert run(["batch", str(source), "-o", str(whole), *common]) == 4
+    order = random.Random(3)
+    for _ in range(2):
+        process = start("batch", source, "-o", out, *common)
+        wait_for_lines(process, out, lines_of(out) + order.randrange(1, 30))
+        process.kill()
+        process.wait(60)
+        process.communicate()
+        assert 0 < len(out.read_bytes()) < len(whole.read_bytes())
+        assert whole.read_bytes().startswith(out.read_bytes())
+    assert run(["batch", str(source), "-o", str(out), *common]) == 4
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_an_interrupted_job_goes_on(stories: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_text("".join(rows(400)))
+    process = start("batch", source, "-o", out, "-m", stories, "-t", 1)
+    wait_for_lines(process, out, 3)
+    # Nobody else may write it meanwhile.
+    other = start("batch", source, "-o", out, "-m", stories, "-t", 1)
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        _, error = other.communicate(timeout=60)
+        assert (other.returncode, "another process" in error) == (5, True), error
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command writes the others" in error
+    assert "Traceback" not in error
+    assert out.read_bytes().endswith(b"\n")
+    assert 3 <= lines_of(out) < 400

@@ -66,40 +66,56 @@ def pattern_language(pattern: str) -> Language:
         UnsupportedPatternError: If it has what an automaton cannot decide, or is too long.
     """
     node = read_pattern(pattern)
-    parts = node.parts if isinstance(node, Choice) else (node,)
-    return Whole(either(_found_anywhere(part, pattern) for part in parts))
-
-
-def _found_anywhere(node: PatternNode, pattern: str) -> Language:
-    """Return the texts in which one alternative of a pattern is found."""
-    parts = list(node.parts) if isinstance(node, Joined) else [node]
-    starts = 0
-    while starts < len(parts) and isinstance(parts[starts], TextStart):
-        starts += 1
-    conditions = []
-    while starts < len(parts) and isinstance(part := parts[starts], Ahead):
-        conditions.append(part)
-        del parts[starts]
-    finds = _finds(Joined(tuple(parts)), pattern)
-    if not conditions:
-        return either(_spread(ends, found.language) for ends, found in finds.items())
-    later, first = _remainders(finds)
-    for condition in conditions:
-        unless_later, unless_first = _remainders(_finds(condition.part, pattern))
-        if condition.is_negative:
-            later, first = Without(later, unless_later), Without(first, unless_first)
+    alternatives = node.parts if isinstance(node, Choice) else (node,)
+    languages: list[Language] = []
+    plain: list[PatternNode] = []
+    for alternative in alternatives:
+        rest, conditions = _split(alternative)
+        if conditions:
+            languages.append(_found_on_condition(rest, conditions, pattern))
         else:
-            later, first = Both((later, unless_later)), Both((first, unless_first))
+            plain.append(alternative)
+    # Together, so that alternatives are looked for at one time.
+    finds = _finds(Choice(tuple(plain)), pattern)
+    languages += [_spread(ends, found.language) for ends, found in finds.items()]
+    return Whole(either(languages))
+
+
+def _split(node: PatternNode) -> tuple[PatternNode, list[Ahead]]:
+    """Take the looks ahead from the beginning of an alternative."""
+    parts = list(node.parts) if isinstance(node, Joined) else [node]
+    start = 0
+    while start < len(parts) and isinstance(parts[start], TextStart):
+        start += 1
+    conditions = []
+    while start < len(parts) and isinstance(part := parts[start], Ahead):
+        conditions.append(part)
+        del parts[start]
+    return Joined(tuple(parts)), conditions
+
+
+def _found_on_condition(rest: PatternNode, conditions: list[Ahead], pattern: str) -> Language:
+    """Return the texts in which one alternative is found where all its looks ahead hold."""
+    later, first = _remainders(_finds(rest, pattern))
+    for condition in conditions:
+        meant_later, meant_first = _remainders(_finds(condition.part, pattern))
+        if condition.is_negative:
+            later, first = Without(later, meant_later), Without(first, meant_first)
+        else:
+            later, first = Both((later, meant_later)), Both((first, meant_first))
     return either((first, Sequence((any_character(), any_text(), later))))
 
 
 def _spread(ends: Ends, language: Language) -> Language:
     """Return the texts that have a string of *language* where *ends* allow it."""
     at_start, at_end = ends
-    if not at_start:
-        language = Sequence((any_text(), language))
+    if at_end:
+        return language if at_start else Sequence((any_text(), language))
     # What follows is free, so the first place where the pattern is found decides.
-    return language if at_end else Sequence((Shortest(language), any_text()))
+    language = Shortest(language)
+    if not at_start:
+        language = Shortest(Sequence((any_text(), language)))
+    return Sequence((language, any_text()))
 
 
 def _remainders(finds: _Finds) -> tuple[Language, Language]:

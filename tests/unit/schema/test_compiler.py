@@ -19,6 +19,7 @@ from sslm.schema.language import (
     Either,
     ExactlyOne,
     Language,
+    Machine,
     Named,
     OneOf,
     Repeat,
@@ -79,7 +80,7 @@ def _check_shape(automaton: Automaton) -> None:
     assert len(live) == count
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(language=LANGUAGES)
 def test_an_automaton_has_the_strings_of_its_expression(language: Language) -> None:
     expected = strings(language)
@@ -96,7 +97,7 @@ def test_an_automaton_has_the_strings_of_its_expression(language: Language) -> N
     assert automaton == automaton  # noqa: PLR0124 (its own equality is under test)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(left=LANGUAGES, right=LANGUAGES)
 def test_equal_languages_have_equal_automata(left: Language, right: Language) -> None:
     """De Morgan's laws, which share no step of their compilation."""
@@ -218,6 +219,22 @@ def test_the_innermost_label_is_blamed() -> None:
     with pytest.raises(SchemaBudgetError) as caught:
         compile_language(outer, Budget(states=200))
     assert caught.value.where == "inner"
+
+
+def test_an_automaton_that_is_written_down_is_made_smallest() -> None:
+    """Of its states one cannot be reached, one leads nowhere, and two are alike."""
+    rows = (
+        ((97, 97, 1), (98, 98, 2), (99, 99, 3)),
+        ((97, 98, 0),),
+        ((98, 98, 0), (97, 97, 0)),
+        ((97, 97, 3),),
+        ((97, 97, 0),),
+    )
+    machine = Machine(rows, frozenset({0, 4}))
+    expected = Repeat(Sequence((AB, AB)), 0, None)
+    assert compile_language(machine) == compile_language(expected)
+    assert compile_language(Sequence((machine, A))) == compile_language(Sequence((expected, A)))
+    assert LanguageCompiler().is_empty(Machine(rows, frozenset({4})))
 
 
 def test_a_large_part_need_not_be_built_to_be_intersected() -> None:

@@ -1,7 +1,6 @@
 """Languages of objects: known keys in their order, then free ones."""
 
 from collections.abc import Sequence as Listing
-from dataclasses import dataclass
 from typing import Final
 
 from sslm.schema.canonical import canonical_json
@@ -18,41 +17,11 @@ from sslm.schema.language import (
     optional,
 )
 from sslm.schema.refusals import Unsupported
-from sslm.schema.values import NO_PART, Part, Value
+from sslm.schema.values import NO_PART, Entry, FreeKeys, Part, Shape
 
 _COMMA: Final = Bytes(b",")
 _OPEN: Final = Bytes(b"{")
 _CLOSE: Final = Bytes(b"}")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A known key.
-
-    Attributes:
-        key: The key.
-        value: What it may hold; nothing at all forbids the key.
-        is_required: Whether it must be there.
-    """
-
-    key: str
-    value: Value
-    is_required: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FreeKeys:
-    """A class of free keys.
-
-    Attributes:
-        names: The keys as they are written, quotes included.
-        value: What they may hold; nothing at all forbids them.
-        is_any: Whether that is every value.
-    """
-
-    names: Language
-    value: Value
-    is_any: bool
 
 
 def object_part(
@@ -87,6 +56,7 @@ def object_part(
     is_counted = bounds.most is not None or bounds.least > 1
     if doubt is not None and allowed and bounds.least > needed + 1:
         doubts[doubt] = None
+    is_shape = bounds.least == 0 and bounds.most is None
     return Part(
         Named(language, bounds.label) if bounds.label else language,
         all(value.is_exact for value in inner)
@@ -94,6 +64,7 @@ def object_part(
         and not (allowed and is_counted),
         bool(allowed) or any(value.is_open for value in inner),
         tuple(doubts),
+        (Shape(tuple(entries), tuple(free)),) if is_shape else (),
     )
 
 

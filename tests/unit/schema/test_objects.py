@@ -10,9 +10,9 @@ from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.schema.compiler import compile_language
 from sslm.schema.counting import Bounds
 from sslm.schema.language import NOTHING, Bytes, either
-from sslm.schema.objects import Entry, FreeKeys, object_part
+from sslm.schema.objects import object_part
 from sslm.schema.refusals import Unsupported
-from sslm.schema.values import KINDS, NO_PART, NO_VALUE, Part, Value
+from sslm.schema.values import KINDS, NO_PART, NO_VALUE, Entry, FreeKeys, Part, Value
 
 DOUBT = Unsupported("/minProperties", "minProperties", "why")
 FREE = FreeKeys(either((Bytes(b'"x"'), Bytes(b'"y"'))), NO_VALUE, is_any=False)

@@ -1,0 +1,175 @@
+"""From a schema document to the automaton of all texts that it allows."""
+
+import hashlib
+from typing import Final
+
+from sslm.errors.schema_documents import (
+    SchemaSizeError,
+    SchemaSyntaxError,
+    SchemaValueError,
+    UnsupportedSchemaError,
+)
+from sslm.limits import SCHEMA_NESTING_MAX
+from sslm.schema.automaton import Automaton
+from sslm.schema.budget import Budget
+from sslm.schema.canonical import canonical_json
+from sslm.schema.compiler import LanguageCompiler
+from sslm.schema.document import Json, read_document
+from sslm.schema.evaluating import Evaluator
+from sslm.schema.keys import KeyLanguages
+from sslm.schema.language import Language, Named
+from sslm.schema.options import SchemaOptions
+from sslm.schema.places import Place, PlaceTable
+from sslm.schema.references import References
+from sslm.schema.refusals import Refusals, Unsupported
+from sslm.schema.speakers import Member, SpeakerTable
+from sslm.schema.spelling import spelled
+from sslm.schema.universe import Universes
+
+COMPILER_VERSION: Final = 1
+"""Raised whenever a schema may come to mean another language."""
+
+
+class CompiledSchema:
+    """A schema, and the automaton of the spellings of all its values.
+
+    Attributes:
+        automaton: The automaton.
+        document: The schema.
+        digest: SHA-256, as hexadecimal digits, of schema, options and compiler version: equal
+            digests mean equal automata.
+    """
+
+    def __init__(self, automaton: Automaton, document: Json, digest: str, front: "_Front") -> None:
+        self.automaton = automaton
+        self.document = document
+        self.digest = digest
+        self._front = front
+
+    def canonical_text(self, value: object) -> bytes | None:
+        """Return how a value is spelled where this schema applies.
+
+        Args:
+            value: Any value, whether the schema allows it or not, as
+                :func:`sslm.schema.document.read_document` takes it, but text is a text.
+
+        Returns:
+            The spelling; None if the value nests deeper than the schema was compiled for.
+
+        Raises:
+            SchemaValueError: If it is no value of JSON, or too large.
+        """
+        try:
+            # In a list, so that bytes and texts are not taken for documents.
+            read = read_document([value])
+        except (SchemaSyntaxError, SchemaSizeError) as error:
+            raise SchemaValueError(str(error)) from error
+        assert isinstance(read, list)
+        return self._front.spelled(read[0])
+
+    def allows(self, value: object) -> bool:
+        """Tell whether a value is one that can be written; see :meth:`canonical_text`."""
+        text = self.canonical_text(value)
+        return text is not None and self.automaton.matches(text)
+
+
+class _Front:
+    """Everything between a document and its language."""
+
+    def __init__(self, document: Json, options: SchemaOptions, budget: Budget | None) -> None:
+        self.compiler = LanguageCompiler(budget)
+        self.refusals = Refusals()
+        references = References(document, options.documents)
+        speakers = SpeakerTable(references)
+        keys = KeyLanguages(self.compiler)
+        self.places = PlaceTable(speakers, keys, options)
+        self._evaluator = Evaluator(
+            speakers=speakers,
+            places=self.places,
+            universes=Universes(self.places, keys),
+            patterns=keys,
+            compiler=self.compiler,
+            refusals=self.refusals,
+            ignores_unknown=options.unknown_keywords == "ignore",
+            asserts_formats=options.formats == "assert",
+        )
+        self._root = Member(references.root, references.entered(references.root, ()))
+        self._place: Place | None = None
+
+    def language(self) -> Language:
+        """Return the texts that the schema allows, as far as it is not refused."""
+        self._place = self.places.root(self._root)
+        value = self._evaluator.value(self._root, self._place)
+        for doubt in value.doubts:
+            self.refusals.add(doubt.pointer, doubt.keyword, doubt.hint)
+        return Named(value.language, "the schema as a whole")
+
+    def spelled(self, value: Json) -> bytes | None:
+        """Return how a value is written."""
+        assert self._place is not None
+        return spelled(value, self._place, self.places)
+
+
+def compile_schema(
+    source: object, options: SchemaOptions | None = None, budget: Budget | None = None
+) -> CompiledSchema:
+    """Compile a schema.
+
+    Args:
+        source: The document: JSON as bytes or text, or a value; see
+            :func:`sslm.schema.document.read_document`.
+        options: Depths and what is ignored.
+        budget: What compiling may take.
+
+    Raises:
+        SchemaSyntaxError: If *source* is not JSON.
+        SchemaDuplicateKeyError: If an object in it has a key twice.
+        SchemaSizeError: If it is too large, nests too deep, or speaks of too much.
+        MalformedSchemaError: If a keyword has a value that it does not take.
+        SchemaReferenceError: If a reference leads nowhere.
+        UnsupportedSchemaError: If something in it cannot be enforced exactly.
+        UnsatisfiableSchemaError: If it allows no value.
+        SchemaBudgetError: If it takes more than *budget*.
+    """
+    options = options or SchemaOptions()
+    document = read_document(source)
+    try:
+        front = _Front(document, options, budget)
+        language = front.language()
+        front.refusals.raise_first()
+        automaton = front.compiler.automaton(language)
+    except RecursionError as error:
+        raise SchemaSizeError("levels of schemas in each other", SCHEMA_NESTING_MAX, "") from error
+    return CompiledSchema(automaton, document, _digest(document, options), front)
+
+
+def check(source: object, options: SchemaOptions | None = None) -> list[Unsupported]:
+    """Return everything in a schema that cannot be enforced exactly, in the order it is met.
+
+    Raises:
+        SchemaError: For what :func:`compile_schema` raises of a document that is no schema, or
+            that takes more than the default budget before its automaton is built.
+    """
+    options = options or SchemaOptions()
+    try:
+        front = _Front(read_document(source), options, None)
+        front.language()
+    except UnsupportedSchemaError as error:
+        return [Unsupported(error.pointer, error.keyword, error.hint)]
+    except RecursionError as error:
+        raise SchemaSizeError("levels of schemas in each other", SCHEMA_NESTING_MAX, "") from error
+    return front.refusals.all()
+
+
+def _digest(document: Json, options: SchemaOptions) -> str:
+    others = {uri: read_document(other) for uri, other in sorted(options.documents.items())}
+    facts: Json = [
+        COMPILER_VERSION,
+        options.free_levels,
+        options.recursion_levels,
+        options.unknown_keywords,
+        options.formats,
+        document,
+        others,
+    ]
+    return hashlib.sha256(canonical_json(facts)).hexdigest()

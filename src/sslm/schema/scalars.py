@@ -1,0 +1,181 @@
+"""Keywords of single values: numbers, texts."""
+
+from decimal import Decimal
+from typing import Final
+
+from sslm.errors.schema import (
+    PatternSyntaxError,
+    SchemaBudgetError,
+    UnknownFormatError,
+    UnsupportedPatternError,
+)
+from sslm.errors.schema_documents import MalformedSchemaError
+from sslm.schema.counting import bounds_of
+from sslm.schema.decimals import decimals
+from sslm.schema.document import Json, shown
+from sslm.schema.language import Both, Bytes, Language, Named, Sequence
+from sslm.schema.numbers import Number
+from sslm.schema.patterns import pattern_language
+from sslm.schema.refusals import Refusals
+from sslm.schema.speakers import Member
+from sslm.schema.strings import any_text, text_of_length
+from sslm.schema.text_formats import format_language
+from sslm.schema.values import Part
+
+_QUOTE: Final = Bytes(b'"')
+
+_BOUNDING: Final[tuple[str, ...]] = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+)
+
+
+_DRAFT_FORMATS: Final = frozenset(
+    {
+        *("date-time", "date", "time", "duration", "email", "idn-email", "hostname"),
+        *("idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference", "uuid"),
+        *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
+    }
+)
+"""Formats of the draft; each says something of texts only."""
+
+_PATTERN_NAMES: Final = frozenset(
+    {
+        *("starts_with", "ends_with", "includes", "lowercase", "uppercase"),
+        *("cuid", "cuid2", "ulid", "xid", "ksuid", "nanoid", "e164"),
+    }
+)
+"""What zod writes as the format of a schema whose pattern says all of it."""
+
+_UNKNOWN_FORMAT: Final = (
+    "the draft has no such format; write a pattern, or bounds if it is about numbers, or choose "
+    "to take formats for notes"
+)
+
+
+def any_number() -> Language:
+    """Return every number."""
+    return decimals()
+
+
+def any_string() -> Language:
+    """Return every text, with its quotes."""
+    return quoted(any_text())
+
+
+def quoted(content: Language) -> Language:
+    """Return texts between quotes."""
+    return Sequence((_QUOTE, content, _QUOTE))
+
+
+class ScalarKeywords:
+    """Finds which numbers and texts the keywords of one schema allow.
+
+    Args:
+        refusals: Where to note what cannot be exact.
+        asserts_formats: Whether ``format`` means something.
+    """
+
+    def __init__(self, refusals: Refusals, *, asserts_formats: bool) -> None:
+        self._refusals = refusals
+        self._asserts_formats = asserts_formats
+
+    def numbers(self, member: Member, whole: Part) -> Part:
+        """Return the numbers that a schema's own keywords allow, out of *whole*."""
+        schema = member.node.value
+        assert isinstance(schema, dict)
+        bounds = {name: schema[name] for name in _BOUNDING if name in schema}
+        is_integral = _is_integral(schema)
+        if not bounds and not is_integral:
+            return whole
+        label = f"{' and '.join(bounds) or 'type'} at #{shown(member.node.pointer)}"
+        try:
+            language = decimals(
+                minimum=_number(bounds, "minimum"),
+                maximum=_number(bounds, "maximum"),
+                exclusive_minimum=_number(bounds, "exclusiveMinimum"),
+                exclusive_maximum=_number(bounds, "exclusiveMaximum"),
+                multiple_of=_number(bounds, "multipleOf"),
+                integral=is_integral,
+            )
+        except SchemaBudgetError as error:
+            raise SchemaBudgetError(error.what, error.limit, label) from error
+        return Part(Named(language, label))
+
+    def strings(self, member: Member, whole: Part) -> Part:
+        """Return the texts that a schema's own keywords allow, out of *whole*."""
+        schema = member.node.value
+        assert isinstance(schema, dict)
+        contents: list[Language] = []
+        bounds = bounds_of(member, "minLength", "maxLength")
+        if bounds.label:
+            contents.append(Named(text_of_length(bounds.least, bounds.most), bounds.label))
+        for keyword in ("pattern", "format"):
+            found = self._content(member, keyword) if keyword in schema else None
+            if found is not None:
+                contents.append(Named(found, f"{keyword} at #{member.node.pointer}"))
+        if not contents:
+            return whole
+        return Part(quoted(contents[0] if len(contents) == 1 else Both(tuple(contents))))
+
+    def refuse_pattern(self, member: Member, keyword: str, pattern: str) -> bool:
+        """Note it if a pattern has no automaton; tell whether that is so.
+
+        Raises:
+            MalformedSchemaError: If it is no regular expression at all.
+        """
+        where = shown(f"{member.node.pointer}/{keyword}")
+        try:
+            pattern_language(pattern)
+        except PatternSyntaxError as error:
+            expected = f"a regular expression: {error.problem} at character {error.position}"
+            raise MalformedSchemaError(where, keyword, expected) from error
+        except UnsupportedPatternError as error:
+            hint = f"{error.what} at character {error.position} of the pattern: {error.hint}"
+            self._refusals.add(where, keyword, hint)
+            return True
+        return False
+
+    def refuse_format(self, member: Member, name: str) -> None:
+        """Note it if a format is not one that the draft defines; those are about texts alone."""
+        schema = member.node.value
+        assert isinstance(schema, dict)
+        if self._asserts_formats and name not in _DRAFT_FORMATS and not _names_pattern(schema):
+            self._refusals.add(f"{member.node.pointer}/format", "format", _UNKNOWN_FORMAT)
+
+    def _content(self, member: Member, keyword: str) -> Language | None:
+        schema = member.node.value
+        assert isinstance(schema, dict)
+        text = schema[keyword]
+        assert isinstance(text, str)
+        if keyword == "pattern":
+            is_refused = self.refuse_pattern(member, keyword, text)
+            return None if is_refused else pattern_language(text)
+        if not self._asserts_formats or text not in _DRAFT_FORMATS:
+            return None
+        try:
+            return format_language(text)
+        except UnknownFormatError as error:
+            hint = f"it is not built; those that are: {', '.join(error.known)}; or write a pattern"
+            self._refusals.add(f"{member.node.pointer}/format", "format", hint)
+            return None
+
+
+def _names_pattern(schema: dict[str, Json]) -> bool:
+    """Tell whether the format of a schema is a name for the pattern beside it."""
+    return "pattern" in schema and schema.get("format") in _PATTERN_NAMES
+
+
+def _is_integral(schema: dict[str, Json]) -> bool:
+    listed = schema.get("type", [])
+    names = listed if isinstance(listed, list) else [listed]
+    return "integer" in names and "number" not in names
+
+
+def _number(bounds: dict[str, Json], name: str) -> Number | None:
+    value = bounds.get(name)
+    assert value is None or isinstance(value, int | Decimal)
+    return value

@@ -1,0 +1,42 @@
+"""What another implementation, the ``jsonschema`` package, says of a text."""
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+
+class Oracle:
+    """Judges texts by one schema.
+
+    Args:
+        schema: The schema.
+        documents: What it may refer to, by URI, as JSON.
+        checks_formats: Whether ``format`` is enforced.
+    """
+
+    def __init__(
+        self, schema: Any, documents: Mapping[str, bytes], *, checks_formats: bool
+    ) -> None:
+        resources = [
+            (uri, Resource.from_contents(json.loads(text), default_specification=DRAFT202012))
+            for uri, text in documents.items()
+        ]
+        self._validator = Draft202012Validator(
+            schema,
+            registry=Registry().with_resources(resources),
+            format_checker=FormatChecker() if checks_formats else None,
+        )
+
+    def accepts(self, text: bytes) -> bool:
+        """Tell whether *text* is JSON, and its value valid; a repeated key counts as its last."""
+        return self.allows(json.loads(text.decode("utf-8"), parse_float=Decimal))
+
+    def allows(self, value: Any) -> bool:
+        """Tell whether a value is valid."""
+        valid: bool = self._validator.is_valid(value)
+        return valid

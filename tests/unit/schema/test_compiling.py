@@ -1,0 +1,223 @@
+"""What a schema becomes: texts, refusals with their places, bounds that hold."""
+
+import json
+from typing import Any
+
+import pytest
+
+from sslm.errors.base import SslmError
+from sslm.errors.schema import SchemaBudgetError, UnsatisfiableSchemaError
+from sslm.errors.schema_documents import (
+    MalformedSchemaError,
+    SchemaReferenceError,
+    SchemaSizeError,
+    SchemaSyntaxError,
+    SchemaValueError,
+    UnsupportedSchemaError,
+)
+from sslm.schema.budget import Budget
+from sslm.schema.compiling import check, compile_schema
+from sslm.schema.options import SchemaOptions
+
+CLOSED = {"type": "object", "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "texts", "others"),
+    [
+        # Spaces, other orders, other spellings of numbers and texts are no canonical ones.
+        (
+            {**CLOSED, "properties": {"b": {"type": "number"}, "a": {"type": "string"}}},
+            ['{"b":1.5,"a":"é\\n"}', '{"a":"/"}', "{}"],
+            ['{"a":"x","b":1}', '{"b": 1}', '{"b":1.50}', '{"b":1e3}', '{"a":"\\u00e9"}', "[]"],
+        ),
+        ({"type": "integer"}, ["0", "-12"], ["1.0", "-0", "01", "1.5", '"1"']),
+        (
+            {"const": {"b": [1.0, {"d": 1, "c": 2}], "a": 1e2}},
+            ['{"b":[1,{"d":1,"c":2}],"a":100}'],
+            [],
+        ),
+        (
+            {"properties": {"a": {}, "b": {}}, "enum": [{"b": 1, "a": 2}]},
+            ['{"a":2,"b":1}'],
+            ['{"b":1,"a":2}'],
+        ),
+        # Free keys come last, in any order, and are not among the known ones.
+        (
+            {"type": "object", "properties": {"k": {"type": "null"}}},
+            ['{"k":null,"z":1,"y":2}', '{"y":2,"z":1}'],
+            ['{"z":1,"k":null}', '{"z":1,"k":1}'],
+        ),
+        ({"enum": []}, [], []),
+        ({"type": ["string", "null"], "minimum": 3, "minItems": 2}, ['""', "null"], ["5", "[]"]),
+        (
+            {"type": "array", "uniqueItems": True, "items": {"enum": [1, 1.0, 2]}},
+            ["[2,1]"],
+            ["[1,1]"],
+        ),
+        ({"uniqueItems": True, "maxItems": 1}, ["[1]", "[]"], ["[1,2]"]),
+    ],
+)
+def test_a_schema_has_its_texts(schema: Any, texts: list[str], others: list[str]) -> None:
+    if not texts:
+        with pytest.raises(UnsatisfiableSchemaError):
+            compile_schema(schema)
+        return
+    automaton = compile_schema(json.dumps(schema)).automaton
+    assert [text for text in texts if not automaton.matches(text.encode())] == []
+    assert [text for text in others if automaton.matches(text.encode())] == []
+
+
+def test_a_repeated_free_key_lets_nothing_through() -> None:
+    # As the last value counts, this would be an object without any value of the wrong kind.
+    wrong = {"not": {"additionalProperties": {"type": "string"}}, "type": "object"}
+    assert [found.keyword for found in check(wrong)] == ["not"]
+    # Without free keys there is none that could be repeated, and all is well.
+    fine = {"allOf": [wrong, {"properties": {"a": {"type": "integer"}}, **CLOSED}]}
+    automaton = compile_schema(fine).automaton
+    assert automaton.matches(b'{"a":1}')
+    assert not automaton.matches(b"{}")
+
+
+def test_all_refusals_are_found_with_their_places() -> None:
+    schema = {
+        "properties": {
+            "a/b": {"type": "string", "formatt": "date", "format": "no-such"},
+            "c": {"items": {"type": "string"}, "uniqueItems": True},
+            "d": {"minProperties": 3},
+            "e": {"pattern": "(a)\\1"},
+            "f": {"dependencies": {}},
+            "g": {"type": "integer", "format": "int32"},
+            "h": {"x-note": 1, "title": "fine", "$comment": "fine", "default": 3},
+        },
+        "$defs": {"unused": {"formatt": 1}},
+    }
+    found = {(one.pointer, one.keyword) for one in check(schema)}
+    assert found == {
+        ("/properties/a~1b/formatt", "formatt"),
+        ("/properties/a~1b/format", "format"),
+        ("/properties/c/uniqueItems", "uniqueItems"),
+        ("/properties/d/minProperties", "minProperties"),
+        ("/properties/e/pattern", "pattern"),
+        ("/properties/f/dependencies", "dependencies"),
+        ("/properties/g/format", "format"),
+    }
+    assert all(len(one.hint) > 20 for one in check(schema))
+    with pytest.raises(UnsupportedSchemaError) as refused:
+        compile_schema(schema)
+    first = check(schema)[0]
+    assert (refused.value.pointer, refused.value.keyword) == (first.pointer, first.keyword)
+    assert check({"type": "object"}) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        ("{", SchemaSyntaxError),
+        ({"type": "strin"}, MalformedSchemaError),
+        ({"pattern": "("}, MalformedSchemaError),
+        ({"patternProperties": {"[": True}}, MalformedSchemaError),
+        ({"$ref": "#/nowhere"}, SchemaReferenceError),
+        ({"$ref": "#"}, UnsupportedSchemaError),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#"}]}, UnsupportedSchemaError),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, UnsupportedSchemaError),
+        ({"type": "string", "const": 1}, UnsatisfiableSchemaError),
+        (
+            {"properties": {"a": {"$ref": "#"}}, "required": ["a"], "type": "object"},
+            UnsatisfiableSchemaError,
+        ),
+        ({"type": "array", "maxItems": 10**9, "minItems": 10**9}, SchemaBudgetError),
+        ({"type": "string", "maxLength": 10**9}, SchemaBudgetError),
+        (
+            {
+                "$defs": {str(at): {"$ref": f"#/$defs/{at + 1}"} for at in range(999)}
+                | {"999": {}},
+                "$ref": "#/$defs/0",
+            },
+            SchemaSizeError,
+        ),
+    ],
+)
+def test_what_is_wrong_has_a_name(schema: Any, error: type[SslmError]) -> None:
+    with pytest.raises(error):
+        compile_schema(schema)
+
+
+def test_unknown_keywords_and_formats_can_be_ignored() -> None:
+    schema = {"type": "string", "maxLenght": 3, "format": "no-such"}
+    options = SchemaOptions(unknown_keywords="ignore", formats="annotate")
+    assert check(schema, options) == []
+    assert compile_schema(schema, options).allows("longer")
+
+
+def test_documents_are_given_and_not_fetched() -> None:
+    schema = {"$ref": "http://x/y#/$defs/a"}
+    with pytest.raises(SchemaReferenceError, match="none is fetched"):
+        compile_schema(schema)
+    options = SchemaOptions(documents={"http://x/y": b'{"$defs":{"a":{"const":7}}}'})
+    assert compile_schema(schema, options).automaton.matches(b"7")
+
+
+def test_the_depth_is_that_of_the_options() -> None:
+    tree = {
+        "type": "object",
+        "properties": {"n": {"type": "array", "items": {"$ref": "#"}}},
+        "additionalProperties": False,
+    }
+    for levels in (1, 3):
+        compiled = compile_schema(tree, SchemaOptions(recursion_levels=levels))
+        value: Any = {}
+        for _ in range(levels - 1):
+            value = {"n": [value]}
+        assert compiled.allows(value)
+        assert not compiled.allows({"n": [value]})
+    anything = compile_schema(True, SchemaOptions(free_levels=1))
+    assert anything.allows([1, {}]) is False
+    assert anything.canonical_text([[1]]) is None
+    assert anything.canonical_text([1]) == b"[1]"
+
+
+def test_a_value_that_is_no_json_has_no_spelling() -> None:
+    compiled = compile_schema(True)
+    assert compiled.canonical_text({"a": 1.0, "b": "\x01é"}) == '{"a":1,"b":"\\u0001é"}'.encode()
+    for value in (object(), float("nan"), "\ud800", {1: 2}, b"bytes"):
+        with pytest.raises(SchemaValueError):
+            compiled.canonical_text(value)
+
+
+def test_a_digest_names_schema_and_options() -> None:
+    digest = compile_schema({"type": "null"}).digest
+    assert compile_schema(b'{ "type" : "null" }').digest == digest
+    others = [
+        compile_schema({"type": "null", "title": "x"}),
+        compile_schema({"type": "null"}, SchemaOptions(free_levels=1)),
+        compile_schema({"type": "null"}, SchemaOptions(documents={"a": True})),
+    ]
+    assert len({digest, *(one.digest for one in others)}) == 4
+
+
+def test_equal_schemas_have_equal_automata() -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"type": "array"}}}
+    schema["$defs"] = {"x": {"anyOf": [{"type": "string"}, {"type": "null"}]}}
+    automata = [compile_schema(schema).automaton for _ in range(2)]
+    assert automata[0] == automata[1]
+
+
+def test_many_optional_keys_stay_small() -> None:
+    keys = {f"key_{at}": {"type": "string"} for at in range(15)}
+    compiled = compile_schema({**CLOSED, "properties": keys}, budget=Budget(states=1000))
+    assert compiled.allows({"key_14": "", "key_0": ""})
+
+
+def test_what_grew_is_named() -> None:
+    names = {"type": "array", "items": {"type": "string"}, "maxItems": 99}
+    with pytest.raises(SchemaBudgetError) as refused:
+        compile_schema({**CLOSED, "properties": {"names": names}}, budget=Budget(states=600))
+    assert refused.value.where == "maxItems at #/properties/names"
+
+
+def test_deciding_it_depends_on_too_many_alternatives_is_refused() -> None:
+    alternatives = [{"properties": {f"k{at}": True}, "required": [f"k{at}"]} for at in range(7)]
+    schema = {"anyOf": alternatives, "unevaluatedProperties": False}
+    options = SchemaOptions(free_levels=0)
+    assert [found.keyword for found in check(schema, options)] == ["unevaluatedProperties"]

@@ -1,13 +1,13 @@
 """From schemas to sets of values: every keyword, at one place."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from sslm.schema.algebra import any_of, both, exactly_one, outside
 from sslm.schema.compiler import LanguageCompiler
-from sslm.schema.document import Json, shown
+from sslm.schema.document import Json, pointer_text, shown
 from sslm.schema.items import ItemKeywords
 from sslm.schema.keys import KeyLanguages
 from sslm.schema.keywords import KEYWORDS, Role
@@ -90,14 +90,15 @@ class Evaluator:
         found = self._typed(member, schema, place)
         kinds = {kind for kind in KINDS if found[kind] is not NO_PART}
         parts: list[Value] = [found, *self._applied(member, schema, place)]
-        for kind, of_kind in (
-            ("number", lambda: self._scalars.numbers(member, universe["number"])),
-            ("string", lambda: self._scalars.strings(member, universe["string"])),
-            ("array", lambda: self.items.part(member, place)),
-            ("object", lambda: self.properties.part(member, place)),
-        ):
+        own: dict[str, Callable[[], Part]] = {
+            "number": lambda: self._scalars.numbers(member, universe["number"]),
+            "string": lambda: self._scalars.strings(member, universe["string"]),
+            "array": lambda: self.items.part(member, place),
+            "object": lambda: self.properties.part(member, place),
+        }
+        for kind, find in own.items():
             if kind in kinds and universe[kind] is not NO_PART:
-                parts.append(universe.with_part(kind, of_kind()))
+                parts.append(universe.with_part(kind, find()))
         return both(universe, parts)
 
     def doubt(self, member: Member, keyword: str) -> Unsupported:
@@ -138,7 +139,7 @@ class Evaluator:
     def _check(self, member: Member, schema: dict[str, Json]) -> None:
         for name in schema:
             keyword = KEYWORDS.get(name)
-            where = f"{member.node.pointer}/{name}"
+            where = member.node.pointer + pointer_text((name,))
             if keyword is not None and keyword.role is Role.REFUSED:
                 self.refusals.add(where, name, keyword.hint)
             elif keyword is None and not self._ignores_unknown and not name.startswith("x-"):

@@ -19,7 +19,11 @@ from typing import Any
 import sslm
 from sslm.native_library import available_tiers
 
-_KINDS: dict[str, dict[str, Any]] = {"greedy": {}}
+_KINDS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "sampled": {"temperature": "0.8", "top_p": "0.95", "top_k": 40, "seed": 7},
+    "damped": {"damping": "0.9"},
+}
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
-"""A backend that computes with other weights than the model's, as a broken machine might."""
+"""Backends that compute otherwise than they should, as a broken machine might."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from sslm.engine.runner import open_backend
 from sslm.memory import anonymous_memory
 from sslm.program.plan import Plan
 from sslm.program.program import Program
+from sslm.program.sequence_data import SequenceData
 from sslm.program.tensors import Tensor
 
 
@@ -14,10 +16,10 @@ class FaultyBackend:
     """The native backend, wrong wherever one tensor is used.
 
     Args:
-        tensor: Its name. All of its bytes change their sign.
+        tensor: Its name. All of its bytes change their sign. None changes what is chosen instead.
     """
 
-    def __init__(self, tensor: str) -> None:
+    def __init__(self, tensor: str | None) -> None:
         self._tensor = tensor
         self._sound = open_backend("native", tier="auto", threads=1)
         self.name, self.tier = self._sound.name, self._sound.tier
@@ -44,7 +46,12 @@ class FaultyBackend:
         context_tokens: int,
         memory: object = None,
     ) -> Plan:
-        """Compile with the changed tensor."""
+        """Compile with the changed tensor, or let another token be chosen than the sound one."""
+        if self._tensor is None:
+            plan = self._sound.compile(
+                program, tensors, row_count_max=row_count_max, context_tokens=context_tokens
+            )
+            return cast(Plan, _Liar(plan))
         sound = tensors[self._tensor]
         data = anonymous_memory(sound.data.nbytes)
         data[:] = bytes(-byte & 0xFF for byte in sound.data)
@@ -55,3 +62,20 @@ class FaultyBackend:
             context_tokens=context_tokens,
             memory=memory,
         )
+
+
+class _Liar:
+    """A plan that says of each token that its neighbour was chosen."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def advance(self, sequences: Sequence[SequenceData], **options: Any) -> None:
+        """Advance, and change what was chosen."""
+        self._plan.advance(sequences, **options)
+        for data in sequences:
+            if data.struct.selected >= 0:
+                data.struct.selected ^= 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plan, name)

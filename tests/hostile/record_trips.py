@@ -38,6 +38,12 @@ def record_subjects() -> Iterator[RecordSubject]:
         yield RecordSubject("record, segments", model, path.read_bytes())
         model.generate(_PROMPT, max_tokens=9, record=path, stop=["zzz", " w"], stop_token_ids=[7])
         yield RecordSubject("record, stops", model, path.read_bytes())
+        biases = {5: "-2.5", 60: 3}
+        drawn = {"temperature": 2, "top_p": "0.9", "seed": 7, "frequency_penalty": 1}
+        model.generate(_PROMPT, max_tokens=4, record=path, logit_bias=biases, **drawn)
+        yield RecordSubject("record, sampled", model, path.read_bytes())
+        model.generate(_PROMPT, max_tokens=4, record=path, damping="0.9", repetition_penalty=2)
+        yield RecordSubject("record, damped", model, path.read_bytes())
 
 
 def record_trip(subject: RecordSubject) -> Trip:

@@ -13,7 +13,10 @@ from tests.hostile.byte_sweep import cuts, flips, sweep
 from tests.hostile.record_trips import RecordSubject, record_subjects, record_trip
 from tests.saves import reseal_save, resize_save
 
-NAMES = ["record, links", "record, segments", "record, stops"]
+NAMES = [
+    *("record, links", "record, segments", "record, stops"),
+    *("record, sampled", "record, damped"),
+]
 
 
 @cache

@@ -10,6 +10,7 @@ import typer
 from sslm import limits
 from sslm.cli.answers import keep_silent, read_answer, show_end
 from sslm.cli.blas import use_blas_threads
+from sslm.cli.choosing import takes_choosing
 from sslm.cli.exit_codes import DIFFERENT
 from sslm.cli.failures import about_file
 from sslm.cli.numbers import number, refusal
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from sslm.engine.model import Model
     from sslm.engine.records import Record
     from sslm.engine.replay import ReplayDifference, ReplayReport
+    from sslm.engine.request import AnswerOptions
 
 _RecordArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="What --record wrote.", show_default=False)
@@ -88,11 +90,12 @@ def register(app: typer.Typer) -> None:
         help="Execute a recorded request again, on any backend, with any threads and slices: "
         "identical, or the first difference (token, segment, operation). Exit 1 if different.",
         epilog=_EPILOG,
-    )(replay_command)
+    )(takes_choosing(replay_command))
 
 
 def replay_command(
     *,
+    choosing: "AnswerOptions",
     record: _RecordArgument,
     model: _ModelOption = None,
     backend: BackendOption = DEFAULT_BACKEND,
@@ -118,6 +121,7 @@ def replay_command(
         read = read_record(record)
         path = recorded_model(read, model, cache_dir)
     given: dict[str, Any] = {
+        **choosing,
         "max_tokens": max_tokens,
         "stop": stop,
         "deadline_s": deadline_s,

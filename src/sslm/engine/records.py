@@ -1,7 +1,9 @@
 """Records of requests, as callers see them."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from sslm.arguments import checked_int
 from sslm.artifact.saved_files import read_record_file
@@ -11,6 +13,12 @@ from sslm.formats.record_blob import RecordFinish, SavedRecord
 from sslm.formats.record_reading import read_record as read_record_bytes
 from sslm.runtime.saved_choice import choice_of
 from sslm.sampling.options import ChoosingOptions, options_of
+
+_OF_DECODERS: Final = {
+    "temperature": ("temperature", "top_k", "top_p", "min_p", "seed"),
+    "damping": ("damping", "damping_order", "damping_top_k"),
+}
+"""Options that choose a decoder, with those that only that one looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +105,11 @@ def kept_ids(record: Record, token_count: object) -> tuple[int, ...]:
 
 
 def options_left(
-    record: Record, kept_count: int, end_token_ids: frozenset[int]
+    record: Record,
+    kept_count: int,
+    *,
+    end_token_ids: frozenset[int],
+    others: Mapping[str, object],
 ) -> dict[str, object]:
     """Return the options with which a recorded answer goes on.
 
@@ -105,13 +117,19 @@ def options_left(
         record: Read.
         kept_count: How many of its tokens are kept.
         end_token_ids: Ids with which the model itself ends an answer.
+        others: What takes their place. Another decoder takes that of all that is only of the
+            recorded one.
     """
-    return {
+    own: dict[str, object] = {
         **record.choosing,
         "max_tokens": max(1, record.max_tokens - kept_count),
         "stop": record.stop,
         "stop_token_ids": sorted({*record.stop_token_ids} - end_token_ids),
     }
+    for decoder, names in _OF_DECODERS.items():
+        if any(others.get(other) is not None for other in _OF_DECODERS if other != decoder):
+            own = {name: value for name, value in own.items() if name not in names}
+    return {**own, **others}
 
 
 def finish_of(saved: SavedRecord) -> FinishReason:

@@ -143,8 +143,9 @@ class Requests(ABC):
             token_count: How many of the answer's ids are kept, from 0 to all.
             deadline_s: As for :meth:`generate`.
             on_progress: As for :meth:`stream`.
-            **options: In place of the record's own; ``max_tokens`` counts new ids, and is what the
-                recorded request had left.
+            **options: In place of the record's own, and with another decoder (a temperature, or
+                damping) of all that is the recorded one's; ``max_tokens`` counts new ids, and is
+                what the recorded request had left.
 
         Raises:
             OptionRangeError: If there are not so many.
@@ -155,8 +156,10 @@ class Requests(ABC):
         self._require_usable()
         require_replayable(original.saved, self._runner.program, self._runner.model_id)
         kept = kept_ids(original, token_count)
-        own = options_left(original, len(kept), self._stop_token_ids)
-        wanted = self._recorded(cast(RecordedOptions, {**own, **options}))
+        merged = options_left(
+            original, len(kept), end_token_ids=self._stop_token_ids, others=options
+        )
+        wanted = self._recorded(cast(RecordedOptions, merged))
         is_continuation = original.saved.is_continuation or bool(kept)
         ids = (*original.prompt_token_ids, *kept)
         request = wanted.of(ids, is_continuation=is_continuation)

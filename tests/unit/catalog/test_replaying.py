@@ -116,6 +116,29 @@ def test_a_branch_may_go_on_otherwise(model: Model, record: sslm.Record) -> None
     assert len(model.branch(record, COUNT).read().token_ids) == 1
 
 
+def test_a_branch_draws_as_the_record_did_or_otherwise(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "run.sslmr"
+    options: Any = {"temperature": "1.2", "top_k": 50, "seed": 3, "logit_bias": {9: 1}}
+    whole = model.generate("Hello", max_tokens=COUNT, record=path, **options)
+    record = sslm.read_record(path)
+    assert record.choosing == whole.choosing
+    assert record.seed == 3
+    for kept in range(COUNT):
+        same = model.branch(record, kept).read()
+        assert same.token_ids == whole.token_ids[kept:]
+        assert (same.seed, same.choosing) == (3, whole.choosing)
+    other = model.branch(record, 2, seed=4, max_tokens=20).read()
+    assert (other.seed, other.choosing["top_k"]) == (4, 50)
+    assert other.token_ids != model.branch(record, 2, max_tokens=20).read().token_ids
+    # Another decoder: what only the recorded one looks at is left out.
+    greedy = model.branch(record, 2, temperature=0).read()
+    assert set(greedy.choosing) == {"logit_bias"}
+    damped = model.branch(record, 2, damping="0.5", record=path).read()
+    assert set(damped.choosing) == {"damping", "damping_order", "damping_top_k", "logit_bias"}
+    again = model.branch(sslm.read_record(path), 1, temperature=1).read()
+    assert set(again.choosing) == {"temperature", "seed", "logit_bias"}
+
+
 @pytest.mark.parametrize("count", [-1, COUNT + 1, True, "1", None])
 def test_a_branch_keeps_tokens_that_there_are(
     model: Model, record: sslm.Record, count: Any

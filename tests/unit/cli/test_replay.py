@@ -131,10 +131,24 @@ def test_a_branch_goes_on_otherwise_and_is_recorded(
     assert sslm_command.json("replay", branch, "-m", stories)["identical"] is True
 
 
+def test_a_sampled_answer_is_recorded_and_branched(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.sslmr"
+    arguments = ("generate", PROMPT, "-m", stories, "--max-tokens", COUNT, "--record", path)
+    drawn = sslm_command.json(*arguments, "--temperature", "2.5", "--seed", 5)
+    assert sslm_command.json("replay", path, "-m", stories, "--tier", "scalar")["identical"] is True
+    branch = ("replay", path, "-m", stories, "--from", 1)
+    assert sslm_command.json(*branch)["token_ids"] == drawn["token_ids"][1:]
+    other = sslm_command.json(*branch, "--seed", 6, "--max-tokens", 20)
+    assert (other["seed"], other["choosing"]["temperature"]) == (6, "2.5")
+    assert other["token_ids"][: COUNT - 1] != drawn["token_ids"][1:]
+
+
 def test_options_that_mean_nothing_are_refused(
     sslm_command: Commands, stories: Path, record: Path
 ) -> None:
-    for extra in (("--max-tokens", 3), ("--stop", "x"), ("--record-segments",)):
+    for extra in (("--max-tokens", 3), ("--stop", "x"), ("--seed", 1), ("--record-segments",)):
         sslm_command.text("replay", record, "-m", stories, *extra, code=2)
     branch = ("replay", record, "-m", stories, "--from")
     for extra in ((COUNT + 1,), (-1,), ("x",), (1, "--slice-units", 1)):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from tests.converted import stories_artifact
 from tests.faulty_backend import FaultyBackend
+from tests.records import PLAIN_CHOICE
 
 PROMPT = [1, *range(3, 73)]
 """Longer than one chunk."""
@@ -41,13 +43,39 @@ def model() -> Iterator[Model]:
         yield opened
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["links", "segments"])
+KINDS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "greedy, segments": {"record_segments": True},
+    "sampled, segments": {
+        "record_segments": True,
+        "temperature": "1.3",
+        "top_p": "0.98",
+        "min_p": "0.001",
+        "seed": 7,
+        "logit_bias": {5: "-3.5"},
+    },
+    "penalties": {"repetition_penalty": "0.8", "frequency_penalty": "0.5"},
+    "damped": {"damping": "0.9"},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def record(
     model: Model, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> SavedRecord:
-    path = tmp_path_factory.mktemp("record") / "run.sslmr"
-    model.generate(PROMPT, max_tokens=COUNT, record=path, record_segments=request.param)
-    return read_record(path).saved
+    return recorded(model, tmp_path_factory.mktemp("record"), **KINDS[request.param])
+
+
+def recorded(model: Model, folder: Path, **options: Any) -> SavedRecord:
+    model.generate(PROMPT, max_tokens=COUNT, record=folder / "run.sslmr", **options)
+    return read_record(folder / "run.sslmr").saved
+
+
+def test_the_kinds_are_other_requests(model: Model, tmp_path: Path) -> None:
+    """Greedy and sampled come to other tokens, so that a choice that is lost would show."""
+    greedy = recorded(model, tmp_path).token_ids
+    for kind in ("sampled, segments", "penalties"):
+        assert recorded(model, tmp_path, **KINDS[kind]).token_ids != greedy
 
 
 def native(tier: str = "auto", threads: int = 1) -> Callable[[], Backend]:
@@ -143,7 +171,7 @@ def test_a_changed_token_is_caught_at_that_token(
     model: Model, record: SavedRecord, index: int
 ) -> None:
     ids = array("i", record.token_ids)
-    ids[index] += 1
+    ids[index] ^= 1
     found = difference(model, replace(record, token_ids=ids))
     assert (found.token_index, found.position) == (index, len(PROMPT) + index - 1)
     assert (found.found, found.expected) == (record.token_ids[index], ids[index])
@@ -166,8 +194,7 @@ def test_a_changed_link_is_caught_at_that_token(
 
 @pytest.mark.parametrize("name", ["embed", "layer 0", "layer 4", "head"])
 def test_a_changed_digest_of_a_segment_names_it(model: Model, tmp_path: Path, name: str) -> None:
-    model.generate(PROMPT, max_tokens=3, record=tmp_path / "a", record_segments=True)
-    record = read_record(tmp_path / "a").saved
+    record = recorded(model, tmp_path, record_segments=True)
     names = ["embed", *(f"layer {index}" for index in range(LAYERS)), "head"]
     segments = bytearray(record.segments)
     segments[4 * (len(names) * 2 + names.index(name))] ^= 1
@@ -180,6 +207,21 @@ def test_a_changed_prompt_differs_from_its_first_token(model: Model, record: Sav
     ids[3] += 1
     found = difference(model, replace(record, prompt_ids=ids))
     assert (found.token_index, found.position) == (0, len(PROMPT) - 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "index"),
+    [({"seed": 8}, 0), ({"temperature": 2_000_000}, None), ({"bias": ((3, 90_000_000),)}, None)],
+    ids=["seed", "temperature", "bias"],
+)
+def test_a_changed_option_differs_at_a_token_that_it_changes(
+    model: Model, tmp_path: Path, change: dict[str, Any], index: int | None
+) -> None:
+    record = recorded(model, tmp_path, **KINDS["sampled, segments"])
+    found = difference(model, replace(record, choice=replace(record.choice, **change)))
+    assert found.segment == "select"
+    assert found.found != found.expected
+    assert index in (None, found.token_index)
 
 
 def test_another_digest_is_told_when_all_else_is_equal(model: Model, record: SavedRecord) -> None:
@@ -214,11 +256,11 @@ def test_a_changed_end_is_told(
 
 
 def test_a_stop_that_comes_before_the_recorded_end(model: Model, record: SavedRecord) -> None:
-    first = record.token_ids[1]
-    assert first != record.token_ids[0]
-    found = difference(model, replace(record, stop_token_ids=(first,)))
-    assert (found.token_index, found.found, found.expected) == (2, None, record.token_ids[2])
-    assert found.reason == f"the answer ends before this token (stop {first})"
+    ids = record.token_ids
+    index = next(at for at, token_id in enumerate(ids) if token_id != ids[0])
+    found = difference(model, replace(record, stop_token_ids=(ids[index],)))
+    assert (found.token_index, found.found, found.expected) == (index + 1, None, ids[index + 1])
+    assert found.reason == f"the answer ends before this token (stop {ids[index]})"
 
 
 @pytest.mark.parametrize(
@@ -230,11 +272,14 @@ def test_a_stop_that_comes_before_the_recorded_end(model: Model, record: SavedRe
         ({"token_ids": array("i", [1, 2, 3, 4, 512])}, RecordTokenError),
         ({"stop_token_ids": (2, 600)}, RecordTokenError),
         ({"context_tokens": 1 << 20}, RecordValueError),
+        ({"choice": replace(PLAIN_CHOICE, bias=((512, 1),))}, RecordValueError),
+        ({"choice": replace(PLAIN_CHOICE, decoder=2)}, RecordValueError),
+        ({"choice": replace(PLAIN_CHOICE, top_k=513)}, RecordValueError),
         ({"segments": bytes(4 * COUNT), "segment_count": 1}, RecordSegmentsError),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_what_no_request_of_the_model_is_is_refused(
+def test_what_no_model_can_be_asked_is_refused(
     model: Model, record: SavedRecord, change: dict[str, object], error: type[ArtifactError]
 ) -> None:
     with pytest.raises(error):
@@ -254,15 +299,17 @@ def test_what_no_request_of_the_model_is_is_refused(
         ("layers.4.up_proj", "layer 4", "linear layers.4.down_proj"),
         ("embed", "embed", "embed"),
         ("final_norm", "head", "logits lm_head"),
+        (None, "select", "choose"),
     ],
 )
 def test_a_wrong_result_is_traced_to_its_op(
-    model: Model, record: SavedRecord, tensor: str, segment: str, op: str
+    model: Model, record: SavedRecord, tensor: str | None, segment: str, op: str
 ) -> None:
     report = replayed(model, record, lambda: FaultyBackend(tensor))
     found = report.first_difference
     assert found is not None
     assert (found.token_index, found.segment, found.op) == (0, segment, op)
     assert found.reason == "native and the reference differ from there on"
-    if segment not in ("head", "layer 0"):
-        assert found.position == 0
+    # The choice is made behind the last position of the prompt; all else differs everywhere.
+    if segment in ("head", "select"):
+        assert found.position == len(PROMPT) - 1

@@ -11,7 +11,6 @@ NAMES: Final = (
     "artifact",
     "artifact_json",
     "save",
-    "record",
     "tokenizer",
     "template",
     "options",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         StateError,
     )
     from sslm.errors.catalog import OfflineError, UnknownModelError
-    from sslm.errors.choosing import UnknownOptionError
+    from sslm.errors.choosing import ChoiceConflictError, UnknownOptionError
     from sslm.errors.engine import ModelHashMismatchError, NoChatTemplateError
     from sslm.errors.native import ParallelForBrokenError
     from sslm.errors.program import BackendUnavailableError, TierUnavailableError
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     )
     from sslm.errors.status import Status
     from sslm.program.parallel_for import ParallelFor
+    from sslm.sampling.logprobs import Logprob, TokenLogprob
+    from sslm.sampling.options import ChoosingOptions
     from sslm.text.message import Message
 
 __all__ = [
@@ -64,6 +66,8 @@ __all__ = [
     "ArtifactError",
     "AsyncStream",
     "BackendUnavailableError",
+    "ChoiceConflictError",
+    "ChoosingOptions",
     "Completion",
     "ContextLengthError",
     "DeadlineExceededError",
@@ -73,6 +77,7 @@ __all__ = [
     "LivePrefix",
     "LiveScheduler",
     "LiveSequence",
+    "Logprob",
     "MemoryBudgetError",
     "Message",
     "Model",
@@ -104,6 +109,7 @@ __all__ = [
     "StreamChunk",
     "TierUnavailableError",
     "TokenIdRangeError",
+    "TokenLogprob",
     "UnknownModelError",
     "UnknownOptionError",
     "Usage",
@@ -123,11 +129,13 @@ _HOMES = {
     "replay": "sslm.catalog.replaying",
     "AnswerOptions": "sslm.engine.request",
     "AsyncStream": "sslm.engine.async_stream",
+    "ChoosingOptions": "sslm.sampling.options",
     "Completion": "sslm.engine.results",
     "Footprint": "sslm.engine.results",
     "LivePrefix": "sslm.engine.live_prefix",
     "LiveScheduler": "sslm.engine.live_scheduler",
     "LiveSequence": "sslm.engine.live_sequence",
+    "Logprob": "sslm.sampling.logprobs",
     "Message": "sslm.text.message",
     "Model": "sslm.engine.model",
     "ModelSpec": "sslm.engine.spec",
@@ -143,6 +151,7 @@ _HOMES = {
     "SliceFailure": "sslm.engine.live_scheduler",
     "Stream": "sslm.engine.stream",
     "StreamChunk": "sslm.engine.results",
+    "TokenLogprob": "sslm.sampling.logprobs",
     "Usage": "sslm.engine.results",
     "VerifyReport": "sslm.engine.verification",
     "workspace_size_bytes": "sslm.engine.workspace",

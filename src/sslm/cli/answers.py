@@ -1,10 +1,11 @@
 """What commands that answer print about an answer, beside its text."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
+from sslm.cli.logprobs import logprob_facts, note_logprobs
 from sslm.cli.output import note, print_json, print_text, progress
 
 if TYPE_CHECKING:
@@ -52,7 +53,23 @@ def show_end(
     if is_json:
         print_json(completion_facts(completion, model) | dict(facts or {}))
     else:
-        note_digest(completion)
+        _note_end(completion, model)
+
+
+def _note_end(completion: "Completion", model: "Model") -> None:
+    note_logprobs(completion, model.tokenizer)
+    note_digest(completion)
+
+
+def show_answers(completions: "Sequence[Completion]", model: "Model", *, is_json: bool) -> None:
+    """Write several answers: texts that each end a line, or one object of JSON."""
+    if is_json:
+        print_json({"answers": [completion_facts(one, model) for one in completions]})
+        return
+    for one in completions:
+        print_text(one.text if one.text.endswith("\n") else one.text + "\n")
+        note_cut(one)
+        _note_end(one, model)
 
 
 def keep_silent(text: str) -> None:
@@ -99,6 +116,7 @@ def completion_facts(completion: "Completion", model: "Model") -> dict[str, obje
         "length_reason": completion.length_reason,
         "digest": completion.digest,
         "seed": completion.seed,
+        "logprobs": logprob_facts(completion.logprobs, model.tokenizer),
         "choosing": {name: _plain(value) for name, value in completion.choosing.items()},
         "model_id": model.model_id,
         "backend": model.backend,

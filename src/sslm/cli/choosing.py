@@ -56,8 +56,21 @@ CHOOSING: Final[Mapping[str, object]] = {
     ),
     "damping_order": _whole("--damping-order", "Its longest n-gram.  [default: 2]"),
     "damping_top_k": _whole("--damping-top-k", "Among how many it chooses.  [default: 6]"),
+    "logprobs": _whole(
+        "--logprobs", "Tell the log-probability of each token, and of the N most likely ones."
+    ),
 }
 """Options of commands that answer, by the names that calls have for them."""
+
+AnswersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--n",
+        parser=integer,
+        metavar="N",
+        help="Give several answers, which share the computation of the prompt.  [default: 1]",
+    ),
+]
 
 
 def takes_choosing(command: Command) -> Command:

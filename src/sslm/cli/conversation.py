@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sslm.cli.answers import note_cut, note_digest, read_answer
+from sslm.cli.logprobs import note_logprobs
 from sslm.cli.output import note, print_text, shown
 from sslm.cli.record_folder import RecordFolder
 from sslm.errors.base import SslmError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sslm.engine.session import Session
     from sslm.engine.session_stream import SessionStream
     from sslm.text.message import Message
+    from sslm.text.tokenizer import Tokenizer
 
 
 class Conversation:
@@ -25,6 +27,7 @@ class Conversation:
     Args:
         session: Stays the caller's.
         model_id: Of the model, in hex.
+        tokenizer: Of the model.
         options: What is asked of every answer.
         deadline_s: Seconds that an answer may take, or None.
         record_folder: Where each answer gets a record of its own, or None.
@@ -36,6 +39,7 @@ class Conversation:
         session: "Session",
         *,
         model_id: str,
+        tokenizer: "Tokenizer",
         options: "AnswerOptions",
         deadline_s: float | None = None,
         record_folder: Path | None = None,
@@ -43,6 +47,7 @@ class Conversation:
     ) -> None:
         self._session = session
         self._model_id = model_id
+        self._tokenizer = tokenizer
         self._options = options
         self._deadline_s = deadline_s
         self._records = RecordFolder(record_folder) if record_folder else None
@@ -124,6 +129,7 @@ class Conversation:
             raise
         print_text("\n")
         note_cut(completion)
+        note_logprobs(completion, self._tokenizer)
         note_digest(completion)
         return True
 

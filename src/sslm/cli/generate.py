@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sslm.cli.answers import keep_silent, read_answer, show_end
+from sslm.cli.answers import keep_silent, read_answer, show_answers, show_end
 from sslm.cli.blas import use_blas_threads
-from sslm.cli.choosing import takes_choosing
+from sslm.cli.choosing import AnswersOption, takes_choosing
+from sslm.cli.numbers import refusal
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MAX_TOKENS,
@@ -29,12 +30,14 @@ from sslm.cli.options import (
     TierOption,
     open_model,
 )
-from sslm.cli.output import print_text
-from sslm.cli.record_options import RecordOption, RecordSegmentsOption
+from sslm.cli.output import print_text, progress
+from sslm.cli.record_options import RECORD_OPTION, RecordOption, RecordSegmentsOption
 from sslm.cli.text_input import argument_text, read_stdin
 
 if TYPE_CHECKING:
+    from sslm.engine.model import Model
     from sslm.engine.request import AnswerOptions
+    from sslm.engine.results import Completion
 
 _STDIN: Final = "-"
 _EPILOG: Final = 'Example: sslm generate "The capital of France is" --max-tokens 32 --stop "."'
@@ -70,6 +73,7 @@ def generate_command(
     memory_bytes: MemoryBytesOption = None,
     max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
     stop: StopOption = None,
+    n: AnswersOption = None,
     deadline_s: DeadlineOption = None,
     record: RecordOption = None,
     record_segments: RecordSegmentsOption = False,
@@ -95,6 +99,12 @@ def generate_command(
         offline=offline,
         no_progress=no_progress,
     ) as opened:
+        if n is not None:
+            if record is not None:
+                raise refusal("it is given", "one answer, so no --n", param_hint=RECORD_OPTION)
+            answers = _several(opened, text, n, deadline_s, options, no_progress=no_progress)
+            show_answers(answers, opened, is_json=json)
+            return
         completion = read_answer(
             lambda on_progress: opened.stream(
                 text,
@@ -108,3 +118,23 @@ def generate_command(
             no_progress=no_progress,
         )
         show_end(completion, opened, is_json=json)
+
+
+def _several(
+    model: "Model",
+    prompt: str,
+    n: int,
+    deadline_s: float | None,
+    options: "AnswerOptions",
+    *,
+    no_progress: bool,
+) -> "list[Completion]":
+    """Return several answers; show how many there are."""
+    with progress(is_shown=not no_progress) as report:
+        return model.generate_n(
+            prompt,
+            n,
+            deadline_s=deadline_s,
+            on_progress=lambda done, total: report("answers", done, total),
+            **options,
+        )

@@ -1,7 +1,10 @@
 """What an answer is so far: chosen ids become text, until something ends it."""
 
+from collections.abc import Sequence
+
 from sslm.engine.request import Request
 from sslm.engine.results import Completion, FinishReason, LengthReason, StreamChunk, Usage
+from sslm.sampling.logprobs import TokenLogprob
 from sslm.sampling.options import options_of
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.stops import StopStrings
@@ -32,6 +35,7 @@ class Answer:
         self._max_tokens = max_tokens
         self._is_cut = max_tokens < request.max_tokens
         self._choosing = request.choosing
+        self._logprobs: list[TokenLogprob] | None = None if request.logprobs is None else []
         self._text: list[str] = []
         self._detokenizer = Detokenizer(tokenizer, is_continuation=request.is_continuation)
         self._stops = StopStrings(request.stop)
@@ -48,9 +52,15 @@ class Answer:
             return None
         return "context" if self._is_cut else "max_tokens"
 
-    def take(self, token_id: int) -> list[StreamChunk]:
-        """Take the next id; return the pieces of text that it makes certain, none or several."""
+    def take(self, token_id: int, logprob: TokenLogprob | None = None) -> list[StreamChunk]:
+        """Take the next id, with its log-probability if those are asked for.
+
+        Returns:
+            The pieces of text that it makes certain, none or several.
+        """
         self.token_ids.append(token_id)
+        if self._logprobs is not None and logprob is not None:
+            self._logprobs.append(logprob)
         if token_id in self._stop_token_ids:
             self._end(token_id)
             return self._rest([token_id])
@@ -63,7 +73,13 @@ class Answer:
             pieces += self._rest([])
         return pieces
 
-    def completion(self, digest: bytes, usage: Usage) -> Completion:
+    def completion(
+        self,
+        digest: bytes,
+        usage: Usage,
+        *,
+        prompt_logprobs: Sequence[TokenLogprob | None] | None = None,
+    ) -> Completion:
         """Return the answer as it is handed out, once it is complete."""
         return Completion(
             text=self.text,
@@ -74,6 +90,8 @@ class Answer:
             length_reason=self.length_reason,
             seed=self._choosing.seed,
             choosing=options_of(self._choosing.choice),
+            logprobs=None if self._logprobs is None else list(self._logprobs),
+            prompt_logprobs=None if prompt_logprobs is None else list(prompt_logprobs),
             usage=usage,
         )
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import log_answer, milliseconds
+from sslm.engine.live_prefix import LivePrefix
 from sslm.engine.live_sequence import LiveSequence
 from sslm.engine.request import Request
 from sslm.engine.request_maker import RequestMaker
@@ -14,10 +15,13 @@ from sslm.engine.results import Completion
 from sslm.engine.runner import Runner
 from sslm.errors.base import SslmError, StateError
 from sslm.errors.native import RunCancelledError
-from sslm.errors.runtime import MemoryBudgetError, MemoryRefusedError
+from sslm.errors.runtime import KvPoolExhaustedError, MemoryBudgetError, MemoryRefusedError
 from sslm.runtime.stepper import Outcome
 
 DEFAULT_BATCH_SIZE: Final = 8
+
+_NO_ROOM: Final = (MemoryBudgetError, MemoryRefusedError, KvPoolExhaustedError)
+"""What a row waits for until another one is done."""
 
 Result = Completion | SslmError
 """What comes of a row: its answer, or why there is none."""
@@ -50,6 +54,7 @@ class Batch:
             begun, at least 1: as many results wait for their turn at most.
         cutoff: What may end all of them early.
         on_done: Told after each row how many are done, or None.
+        prefix: What the prompts of all rows go on from, in its pool, or None.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class Batch:
         window: int,
         cutoff: Cutoff,
         on_done: Callable[[int], None] | None = None,
+        prefix: LivePrefix | None = None,
     ) -> None:
         self._runner = runner
         self._maker = maker
@@ -70,6 +76,7 @@ class Batch:
         self._window = window
         self._cutoff = cutoff
         self._on_done = on_done
+        self._prefix = prefix
         self._active: dict[int, _Row] = {}
         self._results: dict[int, Result] = {}
         self._waiting: Request | None = None
@@ -147,12 +154,13 @@ class Batch:
         """Begin a row, or let it wait for the memory of another one."""
         started_ns = time.perf_counter_ns()
         try:
-            live = LiveSequence(self._runner, self._maker, request)
+            pool = self._prefix.pool if self._prefix else None
+            live = LiveSequence(self._runner, self._maker, request, prefix=self._prefix, pool=pool)
         except StateError:
             # A model that is gone is no row's fault.
             raise
         except SslmError as error:
-            if self._active and isinstance(error, (MemoryBudgetError, MemoryRefusedError)):
+            if self._active and isinstance(error, _NO_ROOM):
                 self._waiting, self._may_have_room = request, False
             else:
                 self._end(self._begin_count(), row_value(error))
@@ -232,7 +240,7 @@ class Batch:
         completion = row.live.result()
         usage = replace(
             completion.usage,
-            computed_tokens=row.live.sequence.position,
+            computed_tokens=row.live.sequence.position - completion.usage.cached_tokens,
             prefill_ms=milliseconds(row.first_ns - row.started_ns),
             decode_ms=milliseconds(ended_ns - row.first_ns),
             total_ms=milliseconds(ended_ns - row.started_ns),

@@ -1,10 +1,12 @@
 """The loop from a prompt's ids to an answer's text."""
 
 from collections.abc import Generator
+from typing import Any
 
 from sslm.engine.answer import Answer
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.log import LOGGER
+from sslm.engine.logprobs import PromptLogprobs, last_logprob
 from sslm.engine.recording import Recorder
 from sslm.engine.request import Request
 from sslm.engine.results import NANOSECONDS_PER_MS, Completion, StreamChunk, Usage
@@ -12,8 +14,9 @@ from sslm.engine.runner import Runner
 from sslm.engine.token_source import LoneSource, Report, TokenSource
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ContextLengthError
-from sslm.runtime.session_request import Receipt
+from sslm.runtime.session_request import Receipt, TokenRequest
 from sslm.runtime.token_ids import checked_token_ids
+from sslm.sampling.logprobs import TokenLogprob
 from sslm.text.tokenizer import Tokenizer
 
 
@@ -43,7 +46,16 @@ class Generation:
     ) -> None:
         target = request.record
         is_traced = target is not None and target.has_segments
-        self._source = source or LoneSource(runner, is_traced=is_traced)
+        self._prompt_logprobs: PromptLogprobs | None = None
+        if request.prompt_logprobs is not None:
+            self._prompt_logprobs = PromptLogprobs(
+                runner, request.prompt_ids, request.prompt_logprobs
+            )
+        self._source = source or LoneSource(
+            runner,
+            is_traced=is_traced,
+            on_chunk=self._prompt_logprobs.take if self._prompt_logprobs else None,
+        )
         context_tokens = self._source.context_tokens
         room = context_tokens - len(request.prompt_ids)
         if room < 1:
@@ -52,6 +64,7 @@ class Generation:
         self._runner = runner
         self._max_tokens = min(request.max_tokens, room)
         self._choice = request.choosing.choice
+        self._top_count = request.logprobs
         self._answer = Answer(tokenizer, request, max_tokens=self._max_tokens)
         self._recorder: Recorder | None = None
         if target is not None:
@@ -100,6 +113,7 @@ class Generation:
                 self._prompt_ids,
                 answer_tokens=self._max_tokens,
                 choice=self._choice,
+                has_logits=self._top_count is not None,
                 cutoff=self._cutoff,
                 on_progress=self._report,
             )
@@ -109,7 +123,7 @@ class Generation:
                         token_id = tokens.next_token()
                         if self._recorder is not None:
                             self._recorder.take(tokens)
-                        yield from self._answer.take(token_id)
+                        yield from self._answer.take(token_id, self._logprob(tokens, token_id))
                     self._digest = tokens.digest()
                     self._source.keep(self.text)
                     self._receipt, self._cached_count = tokens.receipt(), tokens.cached_count
@@ -131,13 +145,20 @@ class Generation:
             receipt = self._receipt
             log_answer(self.result(), total_ns=receipt.total_ns if receipt else None)
 
+    def _logprob(self, tokens: TokenRequest[Any], token_id: int) -> TokenLogprob | None:
+        """Return what is told of a token that was chosen, before the next one is."""
+        if self._top_count is None:
+            return None
+        return last_logprob(self._runner, tokens.last_chunk(), token_id, top_count=self._top_count)
+
     def _report(self, done: int, total: int) -> None:
         if self.on_progress is not None:
             self.on_progress(done, total)
 
     def result(self) -> Completion:
         """Return the answer, once the pieces have come to their end."""
-        return self._answer.completion(self._digest, self._usage())
+        found = self._prompt_logprobs.found if self._prompt_logprobs else None
+        return self._answer.completion(self._digest, self._usage(), prompt_logprobs=found)
 
     def _usage(self) -> Usage:
         receipt = self._receipt

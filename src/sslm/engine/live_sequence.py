@@ -8,8 +8,9 @@ from typing import Unpack
 from sslm.engine.admission import Lease
 from sslm.engine.answer import Answer
 from sslm.engine.live_prefix import LivePrefix
+from sslm.engine.logprobs import last_logprob
 from sslm.engine.prompts import Prompt
-from sslm.engine.request import AnswerOptions, Request
+from sslm.engine.request import AnswerOptions, Request, require_no_prompt_logprobs
 from sslm.engine.request_maker import RequestMaker
 from sslm.engine.results import Completion, Usage
 from sslm.engine.runner import Runner
@@ -19,10 +20,12 @@ from sslm.errors.base import SslmError
 from sslm.errors.runtime import ContextLengthError, SequenceUnfinishedError
 from sslm.numerics.digests import answer_digest
 from sslm.program.states import PAGE_TOKENS
+from sslm.runtime.chunk import Chunk
 from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.sequence import SequenceStats
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.snapshot import Snapshot
+from sslm.sampling.logprobs import TokenLogprob
 
 
 class LiveSequence(SlicedWork):
@@ -62,6 +65,7 @@ class LiveSequence(SlicedWork):
         pool: SharedPool | None = None,
         context_tokens: int | None = None,
     ) -> None:
+        _require_own_logprobs(request)
         self._maker = maker
         self._prefix_ids = prefix.token_ids if prefix else ()
         self._limit_tokens = self._tokens_of(request) if context_tokens is None else context_tokens
@@ -160,6 +164,7 @@ class LiveSequence(SlicedWork):
         with self._used(is_mended=True):
             wanted, is_continued = self._maker.wanted(options), bool(self._prefix_ids)
             request = self._maker.request(prompt, wanted, is_continued=is_continued)
+            _require_own_logprobs(request)
             self._require_room(request)
             before, self._is_intact = self._is_intact, False
             try:
@@ -206,14 +211,21 @@ class LiveSequence(SlicedWork):
             if state.has_work:
                 return True
             selected, digest = state.chosen(), self.sequence.digest
+            logprob = self._logprob(state.last_chunk(), selected)
             self._is_intact = False
-            self._unread.extend([piece.text for piece in self._answer.take(selected)])
+            self._unread.extend([piece.text for piece in self._answer.take(selected, logprob)])
             if self._answer.is_complete:
                 self._completion = self._complete(answer_digest(digest, self._answer.token_ids))
             else:
                 state.admit_chosen()
             self._is_intact = True
         return not self.done
+
+    def _logprob(self, chunk: Chunk, token_id: int) -> TokenLogprob | None:
+        top_count = self._request.logprobs
+        if top_count is None:
+            return None
+        return last_logprob(self.runner, chunk, token_id, top_count=top_count)
 
     def _complete(self, digest: bytes) -> Completion:
         usage = Usage(
@@ -251,3 +263,8 @@ class LiveSequence(SlicedWork):
     def __repr__(self) -> str:
         state = "done" if self.done else "not done"
         return f"<sslm.LiveSequence, {len(self._answer.token_ids)} tokens, {state}>"
+
+
+def _require_own_logprobs(request: Request) -> None:
+    advice = "ask model.generate for them"
+    require_no_prompt_logprobs(request, "for an answer that is computed slice by slice", advice)

@@ -11,7 +11,6 @@ from sslm.arguments import checked_int
 from sslm.artifact import Artifact
 from sslm.closing import Closing
 from sslm.engine.background import Background
-from sslm.engine.batch_requests import BatchRequests
 from sslm.engine.log import LOGGER
 from sslm.engine.opening import (
     checked_threads,
@@ -28,6 +27,7 @@ from sslm.engine.options import (
 from sslm.engine.results import NANOSECONDS_PER_MS, Footprint
 from sslm.engine.runner import Runner, open_backend
 from sslm.engine.session_requests import SessionRequests
+from sslm.engine.several_requests import SeveralRequests
 from sslm.engine.sliced_requests import SlicedRequests
 from sslm.engine.spec import ModelSpec
 from sslm.engine.verification import VerifyReport, verify
@@ -43,7 +43,7 @@ from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 
-class Model(SessionRequests, BatchRequests, SlicedRequests, Closing):
+class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
     """A converted model, ready to run; a context manager.
 
     Several threads and coroutines may use one model: their requests take turns, slice by slice,

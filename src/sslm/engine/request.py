@@ -10,6 +10,7 @@ from sslm import limits
 from sslm.arguments import checked_int
 from sslm.engine.options import require_known
 from sslm.engine.record_target import RecordTarget, record_target
+from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.runtime import EmptyPromptError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTypeError
@@ -28,11 +29,17 @@ class AnswerOptions(ChoosingOptions, total=False):
         max_tokens: Most ids of the answer, at least 1; by default ``DEFAULT_MAX_TOKENS``.
         stop: String or strings at which the answer ends; they are not part of it.
         stop_token_ids: Ids at which the answer ends, beside those of the model's own that do.
+        logprobs: Tell the log-probability of each token of the answer, and of so many of the most
+            likely ones in its place, 0 … 20; None, the default, tells none.
+        prompt_logprobs: The same of each token of the prompt but the first; not of calls that take
+            over what was computed before, or compute in slices.
     """
 
     max_tokens: int
     stop: str | Sequence[str] | None
     stop_token_ids: Iterable[int] | None
+    logprobs: int | None
+    prompt_logprobs: int | None
 
 
 class RecordedOptions(AnswerOptions, total=False):
@@ -58,6 +65,9 @@ class Wanted:
         stop: Strings that end the answer.
         stop_token_ids: Ids that end the answer.
         choosing: How its tokens are chosen.
+        logprobs: Of how many tokens in the place of each log-probabilities are told beside its own;
+            None tells none.
+        prompt_logprobs: The same of the prompt.
         record: Where its record goes, or None.
 
     Raises:
@@ -68,6 +78,8 @@ class Wanted:
     stop: tuple[str, ...]
     stop_token_ids: frozenset[int]
     choosing: SeededChoice = PLAIN
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
     record: RecordTarget | None = None
 
     def __post_init__(self) -> None:
@@ -141,6 +153,8 @@ def wanted(
         stop=stop_strings(options.get("stop")),
         stop_token_ids=end_token_ids | _stop_ids(options.get("stop_token_ids"), vocab_size),
         choosing=seeded_choice(options, vocab_size),
+        logprobs=_top_count("logprobs", options.get("logprobs")),
+        prompt_logprobs=_top_count("prompt_logprobs", options.get("prompt_logprobs")),
         record=record_target(named.get("record"), named.get("record_segments", False)),
     )
 
@@ -159,6 +173,18 @@ def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:
     if not isinstance(stop, Iterable):
         raise OptionRangeError("stop", briefly(stop), "a string or several")
     return (stop,) if isinstance(stop, str) else tuple(islice(stop, limits.STOP_COUNT_MAX + 1))
+
+
+def require_no_prompt_logprobs(wanted: Wanted, call: str, advice: str) -> None:
+    """Raise ChoiceConflictError if a call that cannot tell them is asked for a prompt's."""
+    if wanted.prompt_logprobs is not None:
+        raise ChoiceConflictError("prompt_logprobs", call, advice)
+
+
+def _top_count(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    return checked_int(name, value, lowest=0, highest=limits.TOP_LOGPROBS_MAX)
 
 
 def _stop_ids(ids: object, vocab_size: int) -> frozenset[int]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from sslm.sampling.logprobs import TokenLogprob
 from sslm.sampling.options import ChoosingOptions
 from sslm.sampling.seeds import DEFAULT_SEED
 
@@ -54,6 +55,8 @@ class Completion:
         seed: Of the request, also where nothing is drawn.
         choosing: The options by which its tokens were chosen, as they were rounded, without those
             at their defaults; a call that is given them again chooses the same.
+        logprobs: Of each of its tokens the log-probability, if that was asked for.
+        prompt_logprobs: Of each token of the prompt, None for the first, if that was asked for.
         usage: Counts and times; two answers are equal whatever it says.
     """
 
@@ -65,6 +68,8 @@ class Completion:
     length_reason: LengthReason | None = None
     seed: int = DEFAULT_SEED
     choosing: ChoosingOptions = field(default_factory=ChoosingOptions, hash=False)
+    logprobs: list[TokenLogprob] | None = field(default=None, hash=False)
+    prompt_logprobs: list[TokenLogprob | None] | None = field(default=None, hash=False)
     usage: Usage = field(compare=False)
 
 

@@ -10,6 +10,7 @@ from sslm.errors.program import BackendUnavailableError
 from sslm.errors.runtime import ObjectClosedError
 from sslm.model.llama import build_llama
 from sslm.model.tensor_shapes import check_tensors
+from sslm.program.logprobs import LogProbs
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import CHUNK_ROWS_MAX, Backend, Plan
 from sslm.program.program import Program
@@ -206,6 +207,21 @@ class Runner:
                 time=time,
                 cancellation=cancellation,
             )
+
+    def logprobs(
+        self, logits: memoryview, exponent: int, token_ids: Ids[int], *, top_count: int
+    ) -> LogProbs:
+        """Return log-probabilities of a row of logits; see :meth:`sslm.program.plan.Plan.logprobs`.
+
+        Raises:
+            ObjectClosedError: If the model was closed.
+            LogitRangeError: If the largest logit is beyond what a score can be.
+        """
+        self.require_owner()
+        with self._turns.turn():
+            if self._plan is None:
+                raise ObjectClosedError("model")
+            return self._plan.logprobs(logits, exponent, token_ids, top_count=top_count)
 
     def close(self) -> None:
         """Release the plan; waits for a slice in progress. May be called again."""

@@ -15,7 +15,7 @@ from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, bounded_messages
-from sslm.engine.request import RecordedOptions, wanted
+from sslm.engine.request import RecordedOptions, require_no_prompt_logprobs, wanted
 from sslm.engine.requests import require_time
 from sslm.engine.results import Completion, SessionFootprint
 from sslm.engine.runner import Runner
@@ -360,6 +360,8 @@ class Session(Closing):
         if asks.record is not None and asks.record.has_segments:
             # What a checkpoint holds was computed without them.
             raise OptionRangeError("record_segments", "True", "False in a session")
+        advice = "ask model.chat for them: a session computes only what is new"
+        require_no_prompt_logprobs(asks, "in a session", advice)
         request = asks.of(ids, is_continuation=False)
         source = SessionSource(
             self._tokens,

@@ -84,6 +84,7 @@ class SessionSource:
         *,
         answer_tokens: int,
         choice: Choice,
+        has_logits: bool,
         cutoff: Cutoff,
         on_progress: Report,
     ) -> Iterator[TokenRequest[Conversation]]:
@@ -96,6 +97,7 @@ class SessionSource:
             prompt_ids,
             answer_tokens=answer_tokens,
             choice=choice,
+            has_logits=has_logits,
             marks=self._marks,
             cancellation=cutoff.cancellation,
             require_time=cutoff.require_time,

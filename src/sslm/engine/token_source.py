@@ -8,7 +8,10 @@ from typing import Any, Protocol
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.runner import Runner
 from sslm.program.choice import Choice
+from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.checkpoints import CheckpointBudget
+from sslm.runtime.chunk import Chunk
+from sslm.runtime.sequence import Sequence as TokenSequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.session import TokenSession
 from sslm.runtime.session_request import TokenRequest
@@ -30,6 +33,7 @@ class TokenSource(Protocol):
         *,
         answer_tokens: int,
         choice: Choice,
+        has_logits: bool,
         cutoff: Cutoff,
         on_progress: Report,
     ) -> AbstractContextManager[TokenRequest[Any]]:
@@ -48,11 +52,19 @@ class LoneSource:
     Args:
         runner: Of the model.
         is_traced: Whether the digests of every segment are kept.
+        on_chunk: Told each chunk that is computed, of which every row is then scored; or None.
     """
 
-    def __init__(self, runner: Runner, *, is_traced: bool = False) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        is_traced: bool = False,
+        on_chunk: Callable[[Chunk], None] | None = None,
+    ) -> None:
         self._runner = runner
         self._is_traced = is_traced
+        self._on_chunk = on_chunk
 
     @property
     def context_tokens(self) -> int:
@@ -66,6 +78,7 @@ class LoneSource:
         *,
         answer_tokens: int,
         choice: Choice,
+        has_logits: bool,
         cutoff: Cutoff,
         on_progress: Report,
     ) -> Iterator[TokenRequest[None]]:
@@ -77,6 +90,7 @@ class LoneSource:
         """
         options = SequenceOptions(
             context_tokens=len(prompt_ids) + answer_tokens - 1,
+            has_all_logits=self._on_chunk is not None,
             chooses=True,
             is_traced=self._is_traced,
         )
@@ -86,7 +100,7 @@ class LoneSource:
                 self._runner.program,
                 pool,
                 self._runner.model_id,
-                advance=self._runner.run,
+                advance=self._run,
                 context_tokens=options.context_tokens,
                 budget=CheckpointBudget(size_bytes=0, count=0),
                 note=None,
@@ -100,9 +114,16 @@ class LoneSource:
                 on_progress=on_progress,
                 clock_ns=time.perf_counter_ns,
                 is_traced=self._is_traced,
+                has_logits=has_logits,
+                has_all_logits=self._on_chunk is not None,
             ) as request,
         ):
             yield request
 
     def keep(self, text: str) -> None:
         """Keep nothing."""
+
+    def _run(self, sequence: TokenSequence, cancellation: Cancellation | None) -> None:
+        for _, chunk in self._runner.advance([sequence], cancellation=cancellation):
+            if self._on_chunk is not None:
+                self._on_chunk(chunk)

@@ -47,6 +47,13 @@ def choose(state: SequenceState, choice: Choice, answer_start: int) -> None:
     state.data.become_choosing(struct, state.data.bound(choice, answer_start=answer_start))
 
 
+def rescore(state: SequenceState) -> None:
+    """Let the last position be scored again, if it was."""
+    struct = state.data.staged()
+    forget_selected(state, struct)
+    state.data.become(struct)
+
+
 def forget_selected(state: SequenceState, struct: SequenceStruct) -> None:
     """Let the last position be scored again, if it was; *struct* is staged."""
     if struct.selected != NOT_SCORED:

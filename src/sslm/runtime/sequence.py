@@ -19,7 +19,7 @@ from sslm.program.choice import Choice
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
-from sslm.runtime.choosing import choose, require_choice
+from sslm.runtime.choosing import choose, require_choice, rescore
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.freezing import adopt, freeze, load
 from sslm.runtime.kv_pool import KvPool, PageHold
@@ -330,6 +330,15 @@ class Sequence(Closing):
             wanted = choice or Choice()
             require_choice(state, wanted, answer_start)
             choose(state, wanted, answer_start)
+
+    def rescore(self) -> None:
+        """Forget the token after the last position, if it was scored.
+
+        The next advance runs the head there again, for whoever wants to see logits that were not
+        saved; nothing else is computed, and the same token is chosen.
+        """
+        with self.begin_use() as state:
+            rescore(state)
 
     def chosen(self) -> int:
         """Return the token that was chosen after the last position.

@@ -197,6 +197,8 @@ class TokenSession(Closing, Generic[NoteT]):
         on_progress: Callable[[int, int], None] | None = None,
         clock_ns: Callable[[], int] | None = None,
         is_traced: bool = False,
+        has_logits: bool = False,
+        has_all_logits: bool = False,
         shares_prompt: bool = False,
     ) -> TokenRequest[NoteT]:
         """Begin a request, which computes nothing before its first token is asked for.
@@ -211,10 +213,11 @@ class TokenSession(Closing, Generic[NoteT]):
                 those not computed yet, the last ``limits.CHECKPOINT_MARK_COUNT_MAX``.
             cancellation: Polled while anything is computed.
             require_time: Called before each slice; raises to end the request.
-            on_progress: Called with how many tokens of the prompt are taken in, and how many there
-                are.
+            on_progress: Called with how many tokens of the prompt are taken in, and of how many.
             clock_ns: Read for the receipt. Without it no clock is read.
             is_traced: Whether the digests of every segment are kept while it is computed.
+            has_logits: Whether logits by which tokens are chosen are looked at, and so computed.
+            has_all_logits: Whether those of every row that is computed are, too.
             shares_prompt: Whether a checkpoint of the prompt is the session's as soon as the prompt
                 is computed, so that other requests begin with it, even if this one is rolled back.
 
@@ -246,6 +249,8 @@ class TokenSession(Closing, Generic[NoteT]):
                 on_progress=on_progress,
                 clock_ns=clock_ns,
                 is_traced=is_traced,
+                has_logits=has_logits or has_all_logits,
+                has_all_logits=has_all_logits,
                 shares_prompt=shares_prompt,
             )
             self._request = weakref.ref(request)

@@ -78,6 +78,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         on_progress: Callable[[int, int], None] | None,
         clock_ns: Callable[[], int] | None,
         is_traced: bool = False,
+        has_logits: bool = False,
+        has_all_logits: bool = False,
         shares_prompt: bool = False,
     ) -> None:
         self._session = session
@@ -90,6 +92,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._on_progress = on_progress
         self._clock_ns = clock_ns
         self._is_traced = is_traced
+        self._has_logits = has_logits
+        self._has_all_logits = has_all_logits
         self._shares_prompt = shares_prompt
         self._times_ns: list[int] = []
         self._base: Snapshot | None = None
@@ -250,7 +254,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         longest = min(self._position_count + _CLOSING_TOKENS_MAX + 1, session.context_tokens)
         options = SequenceOptions(
             context_tokens=longest,
-            chooses=not self._choice.is_plain,
+            has_all_logits=self._has_all_logits,
+            chooses=self._has_logits or not self._choice.is_plain,
             is_traced=self._is_traced,
         )
         sequence = Sequence(session.program, session.pool, session.model_id, options)
@@ -268,6 +273,8 @@ class TokenRequest(Closing, Generic[NoteT]):
                 raise
             self._base = base
             self.cached_count = self.position = sequence.position
+            if self._has_logits:
+                sequence.rescore()
         return sequence
 
     def _compute(self, sequence: Sequence) -> None:

@@ -109,3 +109,47 @@ def test_a_bias_is_an_id_with_a_value(
 ) -> None:
     words = [word for one in typed for word in ("--logit-bias", one)]
     assert sslm_command.error("generate", PROMPT, "-m", stories, *words, code=2) == "UsageError"
+
+
+def test_logprobs_are_in_the_object(sslm_command: Commands, stories: Path) -> None:
+    arguments = ("generate", PROMPT, "-m", stories, "--max-tokens", "3")
+    assert sslm_command.json(*arguments)["logprobs"] is None
+    told = sslm_command.json(*arguments, "--logprobs", "2")["logprobs"]
+    with Model(stories) as model:
+        expected = model.generate(PROMPT, max_tokens=3, logprobs=2).logprobs
+        assert expected is not None
+        for facts, one in zip(told, expected, strict=True):
+            assert (facts["token_id"], facts["q20"]) == (one.token_id, one.q20)
+            assert facts["logprob"] == str(one.decimal)
+            assert facts["token"] == model.tokenizer.token_bytes(one.token_id).decode()
+            assert [likely["q20"] for likely in facts["top"]] == [top.q20 for top in one.top]
+    assert sslm_command.error(*arguments, "--logprobs", "21", code=2) == "OptionRangeError"
+
+
+def test_logprobs_of_a_text_are_lines_on_stderr(
+    stories: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["generate", PROMPT, "-m", str(stories), "--max-tokens", "2"]
+    assert run(arguments) == 0
+    plain = capsys.readouterr().out
+    assert run([*arguments, "--logprobs", "1"]) == 0
+    out, error = capsys.readouterr()
+    assert out == plain
+    lines = [line for line in error.splitlines() if line.startswith("logprob ")]
+    with Model(stories) as model:
+        told = model.generate(PROMPT, max_tokens=2, logprobs=1).logprobs or []
+    assert [line.split()[1] for line in lines] == [str(one.decimal) for one in told]
+
+
+def test_several_answers(sslm_command: Commands, stories: Path) -> None:
+    arguments = ("generate", PROMPT, "-m", stories, "--max-tokens", "5", "--n", "3")
+    drawn = ("--temperature", "1", "--seed", "9")
+    with Model(stories) as model:
+        expected = model.generate_n(PROMPT, 3, max_tokens=5, temperature=1, seed=9)
+    answers = sslm_command.json(*arguments, *drawn)["answers"]
+    assert [one["digest"] for one in answers] == [one.digest for one in expected]
+    assert [one["seed"] for one in answers] == [one.seed for one in expected]
+    text = sslm_command.text(*arguments, *drawn)
+    assert text == "".join(one.text.removesuffix("\n") + "\n" for one in expected)
+    assert sslm_command.error(*arguments, "--record", "x.sslmr", code=2) == "UsageError"
+    assert sslm_command.error(*arguments[:-1], "0", code=2) == "OptionRangeError"

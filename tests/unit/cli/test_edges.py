@@ -266,6 +266,7 @@ KEYS = {
             "digest",
             "seed",
             "choosing",
+            "logprobs",
             "model_id",
         ),
         *("backend", "tier", "threads", "usage"),

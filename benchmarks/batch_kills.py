@@ -1,0 +1,89 @@
+"""Kill ``sslm batch`` at random, start it again, and compare with a run that nothing disturbed.
+
+    python -m benchmarks.batch_kills MODEL.sslm --kills 50
+
+Rows of many lengths, some of them sampled, some refused. A process gets SIGKILL after a random time
+(or, with --interrupts, SIGINT). After each, the file must be a beginning of the undisturbed one;
+a job that has come to its end begins anew. Exit 1 if it ever is not, or is not equal at its end.
+"""
+
+import argparse
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def rows(count: int, order: random.Random) -> str:
+    """Return the lines of a file of requests."""
+    lines = []
+    for number in range(count):
+        body = {
+            "prompt": "Once upon a time " * order.choice([1, 2, 12]),
+            "max_tokens": order.randrange(1, 40),
+            "temperature": number % 2,
+        }
+        if number % 7 == 6:
+            body["unknown"] = 1
+        fields = {"custom_id": str(number), "method": "POST", "url": "/v1/completions"}
+        lines.append(json.dumps(fields | {"body": body}) + "\n")
+    return "".join(lines)
+
+
+def command(source: Path, out: Path, model: Path) -> list[str]:
+    """Return the command as a program of its own."""
+    job = ["batch", str(source), "-o", str(out), "-m", str(model), "-t", "1", "-q"]
+    return [sys.executable, "-m", "sslm", *job]
+
+
+def main() -> int:
+    """Kill, compare, and print what was seen."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--rows", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--interrupts", action="store_true")
+    given = parser.parse_args()
+    order = random.Random(given.seed)
+    number = signal.SIGINT if given.interrupts else signal.SIGKILL
+    with tempfile.TemporaryDirectory() as folder:
+        source, out, whole = (Path(folder, name) for name in ("in", "out", "whole"))
+        source.write_text(rows(given.rows, order))
+        started_s = time.perf_counter()
+        subprocess.run(command(source, whole, given.model), check=False)
+        longest_s = time.perf_counter() - started_s
+        expected = whole.read_bytes()
+        kills = ends = torn = wrong = 0
+        places = set()
+        while kills < given.kills:
+            process = subprocess.Popen(command(source, out, given.model))
+            try:
+                process.wait(order.uniform(0, longest_s))
+            except subprocess.TimeoutExpired:
+                process.send_signal(number)
+                process.wait()
+                kills += 1
+            found = out.read_bytes() if out.exists() else b""
+            places.add(len(found))
+            torn += bool(found) and not found.endswith(b"\n")
+            wrong += not expected.startswith(found)
+            if found == expected:
+                ends += 1
+                out.unlink()
+        subprocess.run(command(source, out, given.model), check=False)
+        wrong += out.read_bytes() != expected
+    print(
+        f"{given.rows} rows, {len(expected)} bytes, {longest_s:.1f} s undisturbed: {kills} of "
+        f"{number.name}, {len(places)} different lengths found, {torn} torn lines, "
+        f"{ends} jobs that ended between; {wrong} differences"
+    )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,7 +23,7 @@ from statistics import median
 import mpmath
 import numpy as np
 from tests.backends.backends import open_named
-from tests.backends.choices import Chooser, compile_choosing, select
+from tests.backends.choices import Chooser, compile_choosing
 
 from benchmarks.decode_steps import Steps
 from sslm.artifact import read_artifact
@@ -193,11 +193,14 @@ def measure_costs(path: Path, turns: int, *, is_quiet: bool) -> Costs:
             for what, choice in COSTS.items()
         }
 
+        spans = {what: [chooser.span()] for what, chooser in choosers.items()}
+        last = len(plan.program.segments)
+
         def run(what: str) -> None:
             if what == "log-probabilities":
                 plan.logprobs(memoryview(logits), EXPONENT, ids[:1], top_count=20)
             else:
-                select(plan, [choosers[what]])
+                plan.run(last - 1, last, spans[what])
 
         decode: list[int] = []
         choosing: dict[str, list[int]] = {what: [] for what in COSTS}

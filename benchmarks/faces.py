@@ -12,6 +12,7 @@ import io
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,19 +102,33 @@ def by_async_stream(model: Model, requests: list[Asked]) -> list[Answer | None]:
 
 
 def by_many(model: Model, requests: list[Asked]) -> list[Answer | None]:
-    """Answer with ``generate_many``, all requests with the same options in one call."""
+    """Answer with ``generate_many``, all requests with the same options in one call.
+
+    Those that draw are left out, as rows have seeds of their own.
+    """
     answers: dict[int, Answer] = {}
     for options in {one.option_key: one.options for one in requests}.values():
         rows = [
             index
             for index, one in enumerate(requests)
-            if one.options == options and not one.is_chat
+            if one.options == options and not (one.is_chat or one.is_drawn)
         ]
         found = model.generate_many([requests[row].prompt for row in rows], **options)
         for row, one in zip(rows, found, strict=True):
             assert isinstance(one, Completion)
             answers[row] = Answer.of(one)
     return [answers.get(index) for index in range(len(requests))]
+
+
+def by_batch(model: Model, requests: list[Asked]) -> list[Answer | None]:
+    """Write a file of all requests, and read what ``sslm batch`` answers, in this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
+        lines = [json.dumps(one.batch_line(str(index))) for index, one in enumerate(requests)]
+        source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        options = ["-m", str(model.path), "--context-tokens", str(CONTEXT_TOKENS)]
+        _run(["batch", str(source), "-o", str(out), *options], None)
+        return [_of_batch(line) for line in out.read_bytes().splitlines()]
 
 
 def by_session(model: Model, requests: list[Asked]) -> list[Answer | None]:
@@ -186,6 +201,7 @@ FACES: dict[str, Face] = {
     "sslm generate, sslm chat: bytes of stdout": by_command,
     "sslm generate --json": by_json,
     "sslm generate --json, own process": by_process,
+    "sslm batch": by_batch,
     "session.say, all of it saved": by_session,
     "sequence, all at once in slices": by_slices,
 }
@@ -235,6 +251,14 @@ def _of_json(out: bytes) -> Answer:
     facts = json.loads(out)
     ending = facts["finish_reason"], facts["stop_reason"]
     return Answer(facts["text"], facts["digest"], tuple(facts["token_ids"]), ending)
+
+
+def _of_batch(line: bytes) -> Answer:
+    (choice,) = json.loads(line)["response"]["body"]["choices"]
+    told = choice["sslm"]
+    text = choice["text"] if "text" in choice else choice["message"]["content"]
+    ending = choice["finish_reason"], told["stop_reason"]
+    return Answer(text, told["digest"], tuple(told["token_ids"]), ending)
 
 
 def _run(arguments: list[str], stdin: str | None) -> tuple[bytes, str]:

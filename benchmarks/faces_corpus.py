@@ -1,5 +1,6 @@
 """Sixty requests that differ in whatever the faces of the package could treat differently."""
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,6 +78,11 @@ class Asked:
         return isinstance(self.prompt, str) or self.is_chat
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether tokens are drawn."""
+        return bool(self.choosing.get("temperature"))
+
+    @property
     def options(self) -> dict[str, Any]:
         """The keyword arguments of every call."""
         return {"max_tokens": self.max_tokens, "stop": self.stop, **self.choosing}
@@ -92,6 +98,15 @@ class Asked:
         if self.is_chat:
             return str(self.prompt[-1]["content"]) + "\n"
         return None if self.is_argument else str(self.prompt)
+
+    def batch_line(self, row_id: str) -> dict[str, Any]:
+        """Return the request as a line of a batch file has it."""
+        url = "/v1/chat/completions" if self.is_chat else "/v1/completions"
+        # Of its own, as a row that says none has one by its id.
+        seed = {"seed": self.choosing.get("seed", 0)}
+        body = {"messages" if self.is_chat else "prompt": self.prompt} | self.options | seed
+        plain = json.loads(json.dumps(body, default=str))
+        return {"custom_id": row_id, "method": "POST", "url": url, "body": plain}
 
     def arguments(self, model: Model, *more: str) -> list[str]:
         """Return the command's arguments."""

@@ -13,6 +13,7 @@ from fuzz.hostile_seeds import (
     template_seeds,
     tokenizer_seeds,
 )
+from fuzz.record_seeds import record_seeds
 from fuzz.save_seeds import save_seeds
 from fuzz.target import SEEDS_FOLDER
 
@@ -24,6 +25,7 @@ MAKERS: Final[dict[str, Callable[[], Seeds]]] = {
     "artifact": artifact_seeds,
     "artifact_json": artifact_json_seeds,
     "save": save_seeds,
+    "record": record_seeds,
     "tokenizer": tokenizer_seeds,
     "template": template_seeds,
     "options": option_seeds,

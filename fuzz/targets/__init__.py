@@ -11,6 +11,7 @@ NAMES: Final = (
     "artifact",
     "artifact_json",
     "save",
+    "record",
     "tokenizer",
     "template",
     "options",

@@ -1,14 +1,10 @@
 """Bytes as a save with a hash that is right, up to a few steps on both backends."""
 
-import struct
 from functools import cache
 from typing import Final
 
-from tests.saves import HASH_SLICE, resize_save
-
-from fuzz.choices import Choices
-from fuzz.patches import overwritten
 from fuzz.saved_models import CONTEXT_TOKENS, OPTIONS, SavedModel, saved_models
+from fuzz.sealed_mutation import sealed, sealed_mutation
 from fuzz.target import ByteMutator, Outcomes, Target, require
 from sslm.errors.base import ArtifactError
 from sslm.errors.runtime import ContextLengthError
@@ -24,7 +20,7 @@ _MODEL_ID: Final = slice(64, 96)
 
 def run(data: bytes, outcomes: Outcomes) -> None:
     """Read the save as it is and with its hash put right; go on with what can be restored."""
-    blob = resize_save(data) if len(data) >= HASH_SLICE.stop else data
+    blob = sealed(data)
     if blob != data:
         with outcomes.refusals(ArtifactError):
             read_save(data)
@@ -75,13 +71,8 @@ def _plan(model_id: bytes, backend: str) -> Plan:
 
 
 def mutate(data: bytes, size_bytes_max: int, seed: int, mutated: ByteMutator) -> bytes:
-    """Overwrite bytes of a save, mostly of a sound one, or change it in any way; then seal it."""
-    choices = Choices(struct.pack("<I", seed) * 16)
-    if choices.below(4) == 0:
-        data = choices.pick(TARGET.seeds())
-    is_kept = choices.below(4) > 0
-    changed = overwritten(data, choices) if is_kept else mutated(data, size_bytes_max)
-    return resize_save(changed) if len(changed) >= HASH_SLICE.stop else changed
+    """Change a save and seal it again."""
+    return sealed_mutation(TARGET.seeds, data, size_bytes_max, seed, mutated)
 
 
 TARGET: Final = Target(

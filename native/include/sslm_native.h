@@ -397,6 +397,22 @@ typedef struct {
     uint32_t check_count_max;       /* how often the tokens of a state are gone through, at most */
 } sslm_token_distances;
 
+/* A schema bound to a vocabulary. Every state leads to an accepting one by tokens that masks allow. */
+typedef struct {
+    const sslm_automaton *automaton;
+    const sslm_token_trie *trie;
+    const uint8_t *token_bytes;
+    const uint32_t *token_offsets;  /* [vocab_size + 1] into token_bytes; a token that is no content has none */
+    const int32_t *only_tokens;     /* [state_count]: the one token that a state allows, or -1 */
+    const uint32_t *distances;      /* [state_count]: fewest tokens to an accepting state */
+    const uint32_t *farthest;       /* [state_count]: of the states that one token leads to, at most */
+    const uint32_t *mask_indices;   /* [state_count] */
+    const uint32_t *masks;          /* [masks][mask_words], those of accepting states with end_ids */
+    const int32_t *end_ids;         /* [end_count]: tokens that end a text */
+    uint32_t end_count;
+    uint32_t mask_words;            /* vocab_size / 32, rounded up */
+} sslm_schema;
+
 typedef struct sslm_plan sslm_plan;
 
 uint32_t sslm_native_abi(void);
@@ -461,6 +477,19 @@ uint32_t sslm_native_alike_states(const sslm_automaton *automaton, uint32_t byte
 
 /* SSLM_TOO_MUCH if it would take more checks than allowed. */
 int32_t sslm_native_token_distances(const sslm_token_distances *job);
+
+/* Write for each state the largest number that a state has which up to byte_count bytes lead to; memory is
+ * [state_count]. */
+void sslm_native_farthest(const sslm_automaton *automaton, const uint32_t *distances, uint32_t byte_count,
+                          uint32_t *farthest, uint32_t *memory);
+
+/* Where a token leads from a state, or SSLM_NO_STATE. */
+uint32_t sslm_native_schema_step(const sslm_schema *schema, uint32_t state, int32_t token_id);
+
+/* The mask of a state behind which remaining tokens may be chosen, at least as many as complete the text. It is the
+ * schema's, or lies in memory, which has room for mask_words and depth_max + 1 numbers. */
+const uint32_t *sslm_native_schema_mask(const sslm_schema *schema, uint32_t state, uint32_t remaining,
+                                        uint32_t *memory);
 /* cdef end */
 
 #if defined(_WIN32) && defined(__clang__)

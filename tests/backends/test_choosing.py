@@ -6,13 +6,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sslm.errors.native import RunCancelledError
+from sslm.backends.native import NativeBackend
+from sslm.errors.native import ParallelForBrokenError, RunCancelledError
 from sslm.errors.program import LogitRangeError, OpShapeError
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.logprobs import LogProbs
+from sslm.program.parallel_for import ParallelFor
 from sslm.program.plan import NOT_ALLOWED, Plan
+from tests.backends import hooks
 from tests.backends.backends import open_named
 from tests.backends.choices import Chooser, chosen, compile_choosing, select
 from tests.backends.random_choices import (
@@ -106,6 +109,49 @@ def test_a_cancelled_run_may_be_repeated(backend_name: str) -> None:
         select(plan, every)
         assert [one.outcome() for one in every] == expected(37)
     plan.close()
+
+
+@pytest.mark.parametrize("lie", hooks.LIES)
+def test_a_run_whose_hook_lied_may_be_repeated(lie: str) -> None:
+    function, fault, _ = hooks.LIES[lie]
+    every = choosers(33_000)
+    hook = ParallelFor(hooks.LyingOnce(function, 0), max_tasks=3, scope="all")
+    plan = compile_choosing(NativeBackend(parallel_for=hook), 33_000)
+    with pytest.raises(ParallelForBrokenError, match=fault):
+        select(plan, every)
+    for _ in range(2):
+        select(plan, every)
+        assert [one.outcome() for one in every] == expected(33_000)
+    plan.close()
+
+
+def choosers_of_each_length() -> list[Chooser]:
+    random = np.random.default_rng(9)
+    logits = random_logits(random, (1, 20), -40)
+    ids = random.integers(0, 4, 40).tolist()
+    damped = Choice(decoder=Decoder.DAMPED, top_k=20, damping=65536, damping_order=4)
+    penalized = Choice(repetition=1_500_000, presence=200_000, frequency=-300_000)
+    return [
+        Chooser(
+            logits=logits,
+            exponents=[-40],
+            choice=choice,
+            token_ids=ids[:length],
+            answer_start=min(start, length),
+        )
+        for choice in (damped, penalized)
+        for length in range(1, 41)
+        for start in (0, 3, length)
+    ]
+
+
+@cache
+def expected_of_each_length() -> list[list[int]]:
+    return chosen(open_named("reference"), choosers_of_each_length())
+
+
+def test_histories_of_each_length(native_name: str) -> None:
+    assert chosen(open_named(native_name), choosers_of_each_length()) == expected_of_each_length()
 
 
 def test_scores_need_the_exponents(backend_name: str) -> None:

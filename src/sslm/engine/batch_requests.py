@@ -1,9 +1,8 @@
 """Asking a model many things at once."""
 
-import datetime
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal, Unpack, overload
 
@@ -13,15 +12,17 @@ from sslm.engine.async_requests import AsyncRequests
 from sslm.engine.batch import DEFAULT_BATCH_SIZE, Batch, row_value
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.options import require_bool, require_callback
-from sslm.engine.prompts import MessageLike, Prompt, bounded_prompts
+from sslm.engine.prompts import Prompt, bounded_prompts
 from sslm.engine.request import AnswerOptions, Request, Wanted
 from sslm.engine.requests import require_time
 from sslm.engine.results import Completion
+from sslm.engine.rows import RowRequest, row_names
 from sslm.engine.sliced_requests import SlicedRequests
 from sslm.engine.token_source import Report
 from sslm.errors.base import SslmError, StateError
 from sslm.errors.runtime import ContextLengthError
 from sslm.runtime.token_ids import checked_token_ids
+from sslm.sampling.seeds import row_seed
 
 
 class BatchRequests(AsyncRequests, SlicedRequests):
@@ -32,6 +33,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         self,
         prompts: Iterable[Prompt],
         *,
+        row_ids: Iterable[str] | None = None,
         return_errors: Literal[False] = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
         on_progress: Report | None = None,
@@ -44,6 +46,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         self,
         prompts: Iterable[Prompt],
         *,
+        row_ids: Iterable[str] | None = None,
         return_errors: Literal[True],
         batch_size: int = DEFAULT_BATCH_SIZE,
         on_progress: Report | None = None,
@@ -56,6 +59,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         self,
         prompts: Iterable[Prompt],
         *,
+        row_ids: Iterable[str] | None = None,
         return_errors: bool,
         batch_size: int = DEFAULT_BATCH_SIZE,
         on_progress: Report | None = None,
@@ -67,6 +71,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         self,
         prompts: Iterable[Prompt],
         *,
+        row_ids: Iterable[str] | None = None,
         return_errors: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
         on_progress: Report | None = None,
@@ -76,10 +81,12 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         """Continue several prompts, each as :meth:`generate` does, and in their order.
 
         All prompts are checked before the first one is computed. Several are computed together,
-        which takes less time and changes no answer.
+        which takes less time and changes no answer. Each has a seed of its own, derived from the
+        option and its row's id: with the seed that it tells, a lone call gives the same answer.
 
         Args:
             prompts: At most ``limits.PROMPT_COUNT_MAX``.
+            row_ids: Names of the rows, each once; None for "0", "1", "2" and so on.
             return_errors: Whether the error of a row takes its place among the answers, so that the
                 others are still computed. If not, the first error is raised, with a note that names
                 its row.
@@ -102,6 +109,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
             Cutoff(deadline_s),
             prompts,
             self._wanted(options),
+            row_ids=row_ids,
             return_errors=return_errors,
             batch_size=batch_size,
             on_progress=on_progress,
@@ -112,6 +120,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         self,
         prompts: Iterable[Prompt],
         *,
+        row_ids: Iterable[str] | None = None,
         return_errors: Literal[False] = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
         on_progress: Report | None = None,
@@ -124,6 +133,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         self,
         prompts: Iterable[Prompt],
         *,
+        row_ids: Iterable[str] | None = None,
         return_errors: Literal[True],
         batch_size: int = DEFAULT_BATCH_SIZE,
         on_progress: Report | None = None,
@@ -136,6 +146,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         self,
         prompts: Iterable[Prompt],
         *,
+        row_ids: Iterable[str] | None = None,
         return_errors: bool,
         batch_size: int = DEFAULT_BATCH_SIZE,
         on_progress: Report | None = None,
@@ -147,6 +158,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         self,
         prompts: Iterable[Prompt],
         *,
+        row_ids: Iterable[str] | None = None,
         return_errors: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
         on_progress: Report | None = None,
@@ -165,6 +177,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
             cutoff,
             prompts,
             self._wanted(options),
+            row_ids=row_ids,
             return_errors=return_errors,
             batch_size=batch_size,
             on_progress=on_progress,
@@ -177,6 +190,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         prompts: Iterable[Prompt],
         wanted: Wanted,
         *,
+        row_ids: Iterable[str] | None,
         return_errors: bool,
         batch_size: int,
         on_progress: Report | None,
@@ -185,10 +199,14 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         require_callback("on_progress", on_progress)
         most = limits.BATCH_SIZE_MAX
         batch_size = checked_int("batch_size", batch_size, lowest=1, highest=most)
+        taken = bounded_prompts(prompts, partial(require_time, cutoff))
+        names = row_names(row_ids, len(taken))
         rows: list[Request | SslmError] = []
-        for index, prompt in enumerate(bounded_prompts(prompts, partial(require_time, cutoff))):
+        for index, (prompt, name) in enumerate(zip(taken, names, strict=True)):
+            seed = row_seed(wanted.choosing.seed, name)
+            own = replace(wanted, choosing=wanted.choosing.with_seed(seed))
             try:
-                rows.append(self._checked(self._prompt_request(cutoff, prompt, wanted)))
+                rows.append(self._checked(self._prompt_request(cutoff, prompt, own)))
             except SslmError as error:
                 if isinstance(error, StateError) or not return_errors:
                     # A model that is gone is no row's error.
@@ -216,7 +234,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
 
     def answer_rows(
         self,
-        rows: Iterable["RowRequest | SslmError"],
+        rows: Iterable[RowRequest | SslmError],
         *,
         batch_size: int = DEFAULT_BATCH_SIZE,
         deadline_s: float | None = None,
@@ -250,7 +268,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         return batch.results()
 
     def _row_requests(
-        self, cutoff: Cutoff, rows: Iterable["RowRequest | SslmError"]
+        self, cutoff: Cutoff, rows: Iterable[RowRequest | SslmError]
     ) -> Iterator[Request | SslmError]:
         for row in rows:
             if isinstance(row, SslmError):
@@ -263,7 +281,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
             except SslmError as error:
                 yield row_value(error)
 
-    def _row_request(self, cutoff: Cutoff, row: "RowRequest") -> Request:
+    def _row_request(self, cutoff: Cutoff, row: RowRequest) -> Request:
         wanted = self._wanted(row.options)
         if row.messages is None:
             return self._checked(self._prompt_request(cutoff, row.prompt, wanted))
@@ -276,23 +294,6 @@ class BatchRequests(AsyncRequests, SlicedRequests):
             raise ContextLengthError(len(ids) + 1, longest)
         checked = checked_token_ids(ids, self._runner.program.vocab_size)
         return replace(request, prompt_ids=tuple(checked))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowRequest:
-    """What one row asks for.
-
-    Args:
-        prompt: Text or ids to continue; without meaning beside messages.
-        messages: A conversation to answer, or None.
-        options: What is asked of the answer.
-        date: Today, for chat templates that mention it.
-    """
-
-    prompt: Prompt = ""
-    messages: Sequence[MessageLike] | None = None
-    options: AnswerOptions
-    date: datetime.date | None = None
 
 
 def _place(index: int) -> str:

@@ -77,6 +77,11 @@ class StepTable:
                 return None
         return state
 
+    def takes_any(self, state: int) -> bool:
+        """Whether any byte leads on from a state."""
+        first = state * self.class_count
+        return any(step != NO_STATE for step in self.steps[first : first + self.class_count])
+
     def only_byte(self, state: int) -> int | None:
         """Return the one byte that can follow where a text cannot end, or None if there are more.
 

@@ -7,15 +7,15 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from sslm import limits
 from sslm.arguments import checked_int
 from sslm.engine.batch import DEFAULT_BATCH_SIZE
-from sslm.engine.batch_requests import RowRequest
 from sslm.engine.model import Model
 from sslm.engine.request import AnswerOptions
 from sslm.engine.results import Completion
+from sslm.engine.rows import RowRequest
 from sslm.errors.base import ArgumentError, ArtifactError, NumericError, SchemaError, SslmError
 from sslm.errors.batches import BatchValueError
 from sslm.errors.showing import briefly
@@ -155,7 +155,7 @@ class BatchJob:
                 continue
             self._places.append(_Place(row, found, seed, found.count))
             for index in range(found.count):
-                options = found.row.options | _seeded(answer_seed(seed, index))
+                options = found.row.options | AnswerOptions(seed=answer_seed(seed, index))
                 yield replace(found.row, options=options, date=self._date)
 
     def _asked(self, row: InputRow) -> tuple[Asked, int]:
@@ -194,7 +194,3 @@ class BatchJob:
     def _tell(self, completions: list[Completion]) -> None:
         self.summary.prompt_tokens += completions[0].usage.prompt_tokens
         self.summary.completion_tokens += sum(one.usage.completion_tokens for one in completions)
-
-
-def _seeded(seed: int) -> AnswerOptions:
-    return cast(AnswerOptions, {"seed": seed} if "seed" in AnswerOptions.__annotations__ else {})

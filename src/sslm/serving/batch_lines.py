@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Final
 
 from sslm.engine.results import Completion
@@ -144,12 +145,20 @@ def _choice(index: int, completion: Completion, *, is_chat: bool) -> dict[str, o
         "finish_reason": completion.finish_reason,
         "sslm": {
             "seed": completion.seed,
+            "choosing": {name: _plain(value) for name, value in completion.choosing.items()},
             "digest": completion.digest,
             "token_ids": completion.token_ids,
             "stop_reason": completion.stop_reason,
             "length_reason": completion.length_reason,
         },
     }
+
+
+def _plain(value: object) -> object:
+    """Return an option as JSON has it; decimals are texts there, which are exact."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def _row_digest(digests: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ import pytest
 from sslm.cli.app import run
 from sslm.engine.model import Model
 from sslm.runtime.sequence_options import SequenceOptions
+from sslm.sampling.seeds import answer_seed, row_seed
 from tests.unit.cli.commands import Commands, start
 
 TEXT, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -31,7 +32,7 @@ def rows(count: int, seed: int = 1) -> list[str]:
     found = []
     for number in range(count):
         prompt = [1, *(order.randrange(3, 500) for _ in range(order.choice([1, 9, 70])))]
-        extra = {"echo": True} if number % 5 == 4 else {}
+        extra = {"echo": True} if number % 5 == 4 else {"temperature": number % 3}
         found.append(
             line(f"row {number}", prompt=prompt, max_tokens=order.randrange(1, 30), **extra)
         )
@@ -58,20 +59,31 @@ def test_answers_are_those_of_lone_calls(
         line("ä\n", prompt="Once upon a time", max_tokens=20, stop=["e"], model=talker.stem)
         + line("b", prompt=[1, 300, 4], max_tokens=7)
         + line("c", CHAT, messages=messages, max_completion_tokens=9)
-        + line("d", prompt="Lily"),
+        + line("d", prompt="Lily")
+        + line("e", prompt="Lily", temperature=0.8, top_p=0.95, seed=11)
+        + line("f", CHAT, messages=messages, temperature=1, logit_bias={"300": -2.5}),
         encoding="utf-8",
     )
-    facts = sslm_command.json("batch", source, "-o", out, "-m", talker, "--max-tokens", 5)
+    common = ("-m", talker, "--max-tokens", 5)
+    facts = sslm_command.json("batch", source, "-o", out, "--seed", 7, *common)
     with Model(talker) as model:
         lone = [
             model.generate("Once upon a time", max_tokens=20, stop=["e"]),
             model.generate([1, 300, 4], max_tokens=7),
             model.chat(messages, max_tokens=9),
-            model.generate("Lily", max_tokens=5),
+            model.generate("Lily", max_tokens=5, seed=row_seed(7, "d")),
+            model.generate("Lily", max_tokens=5, temperature=0.8, top_p=0.95, seed=11),
+            model.chat(
+                messages,
+                max_tokens=5,
+                temperature=1,
+                logit_bias={300: -2.5},
+                seed=row_seed(7, "f"),
+            ),
         ]
-        many = model.generate_many(["Lily"], max_tokens=5)
+        many = model.generate_many(["Lily"], max_tokens=5, seed=7, row_ids=["d"])
         model_id = model.model_id
-    assert many[0].digest == lone[3].digest
+    assert many == [lone[3]]
     texts = []
     for expected, found in zip(lone, answered(out), strict=True):
         body = found["response"]["body"]
@@ -88,12 +100,36 @@ def test_answers_are_those_of_lone_calls(
         assert body["usage"]["completion_tokens"] == expected.usage.completion_tokens
         assert (found["response"]["status_code"], found["error"]) == (200, None)
     objects = [found["response"]["body"]["object"] for found in answered(out)]
-    assert objects == [*["text_completion"] * 2, "chat.completion", "text_completion"]
-    assert [found["custom_id"] for found in answered(out)] == ["ä\n", "b", "c", "d"]
-    stdout = sslm_command.text("generate", "Lily", "-m", talker, "--max-tokens", 5)
+    kinds = {"t": "text_completion", "c": "chat.completion"}
+    assert objects == [kinds[kind] for kind in "ttcttc"]
+    assert [found["custom_id"] for found in answered(out)] == ["ä\n", *"bcdef"]
+    told = [found["response"]["body"]["choices"][0]["sslm"] for found in answered(out)]
+    assert told[4]["choosing"] == {"temperature": "0.8", "top_p": "0.95", "seed": 11}
+    assert told[5]["choosing"]["logit_bias"] == {"300": "-2.5"}
+    assert [one["seed"] for one in told[:4]] == [row_seed(7, name) for name in ("ä\n", *"bcd")]
+    stdout = sslm_command.text("generate", "Lily", *common)
     assert stdout == texts[3]
-    assert (facts["rows"], facts["answered"], facts["refused"]) == (4, 4, 0)
+    assert (facts["rows"], facts["answered"], facts["refused"]) == (6, 6, 0)
     assert facts["completion_tokens"] == sum(len(one.token_ids) for one in lone)
+
+
+def test_several_answers_of_a_row_are_lone_runs(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    options = {"max_tokens": 12, "temperature": 1.5}
+    source.write_text(line("a", prompt="Once", n=8, **options) + line("b", prompt="The", n=2))
+    sslm_command.text("batch", source, "-o", out, "-m", stories, "--batch-size", 3)
+    first, second = (found["response"]["body"] for found in answered(out))
+    seeds = [choice["sslm"]["seed"] for choice in first["choices"]]
+    assert seeds == [answer_seed(row_seed(0, "a"), index) for index in range(8)]
+    with Model(stories) as model:
+        for choice in first["choices"]:
+            told = choice["sslm"]
+            expected = model.generate("Once", seed=told["seed"], **options)  # type: ignore[arg-type]
+            assert (choice["text"], told["digest"]) == (expected.text, expected.digest)
+    assert first["usage"]["completion_tokens"] == 96
+    assert [choice["index"] for choice in second["choices"]] == [0, 1]
 
 
 def test_the_file_is_the_same_however_it_is_made(

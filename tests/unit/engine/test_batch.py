@@ -14,11 +14,11 @@ import pytest
 
 import sslm
 from sslm.engine.batch import Batch
-from sslm.engine.batch_requests import RowRequest
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.model import Model
 from sslm.engine.request import Request
 from sslm.engine.results import Completion
+from sslm.engine.rows import RowRequest
 from sslm.errors.base import SslmError
 from sslm.errors.engine import NoChatTemplateError
 from sslm.errors.runtime import (
@@ -33,6 +33,7 @@ from sslm.errors.runtime import (
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import Outcome
 from tests.converted import stories_artifact
+from tests.unit.engine.lone_runs import lone
 
 SHORT, LONG = [1] * 3, [1] * 400
 
@@ -82,9 +83,26 @@ def test_rows_are_answered_as_if_each_were_alone(backend: str) -> None:
             [1, *(order.randrange(3, 512) for _ in range(order.choice([0, 1, 5, 62, 63, 64, 130])))]
             for _ in range(count)
         ]
-        expected = [model.generate(prompt, max_tokens=9, stop="e") for prompt in prompts]
+        expected = lone(model, prompts, max_tokens=9, stop="e")
         for size in (1, 2, 3, 8, 64) if backend == "native" else (3,):
             assert model.generate_many(prompts, max_tokens=9, stop="e", batch_size=size) == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": "0.9", "top_p": 0.9, "top_k": 40, "seed": 5},
+        {"repetition_penalty": 1.3, "frequency_penalty": 0.5, "logit_bias": {300: 2}},
+        {"damping": 1, "damping_order": 3},
+    ],
+    ids=["sampled", "penalized", "damped"],
+)
+def test_neighbours_change_no_choice(model: Model, options: dict[str, Any]) -> None:
+    prompts = [SHORT, "Once upon a time", LONG, "Lily", [1, 300], LONG[:70], "The"]
+    expected = lone(model, prompts, max_tokens=25, **options)
+    for size in (1, 3, 64):
+        many = model.generate_many(prompts, max_tokens=25, batch_size=size, **options)
+        assert many == expected
 
 
 def test_usage_is_told_as_for_lone_runs(model: Model) -> None:
@@ -275,7 +293,7 @@ def test_other_threads_have_their_turns(model: Model) -> None:
     rows = model.generate_many([LONG] * 12, max_tokens=50)
     is_over.set()
     thread.join(60)
-    assert rows == [model.generate(LONG, max_tokens=50)] * 12
+    assert rows == lone(model, [LONG] * 12, max_tokens=50)
     assert len(waits) > 3
 
 
@@ -331,7 +349,7 @@ def test_rows_may_have_options_of_their_own(model: Model) -> None:
     rows: list[RowRequest | SslmError] = [
         RowRequest(prompt="Once upon a time", options={"max_tokens": 20, "stop": "e"}),
         EmptyPromptError(),
-        RowRequest(prompt=SHORT, options={"max_tokens": 3}),
+        RowRequest(prompt=SHORT, options={"max_tokens": 3, "temperature": 2, "seed": 9}),
         RowRequest(prompt=[], options={}),
         RowRequest(prompt=[1] * 512, options={}),
         RowRequest(prompt=SHORT, options={"max_tokens": 0}),
@@ -340,7 +358,7 @@ def test_rows_may_have_options_of_their_own(model: Model) -> None:
     first, second, third, *others = model.answer_rows(iter(rows), batch_size=3)
     assert first == model.generate("Once upon a time", max_tokens=20, stop="e")
     assert second is rows[1]
-    assert third == model.generate(SHORT, max_tokens=3)
+    assert third == model.generate(SHORT, max_tokens=3, temperature=2, seed=9)
     kinds = [EmptyPromptError, ContextLengthError, OptionRangeError, NoChatTemplateError]
     assert [type(one) for one in others] == kinds
     with pytest.raises(OptionRangeError, match="batch_size"):

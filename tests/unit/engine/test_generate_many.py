@@ -18,8 +18,10 @@ from sslm.errors.runtime import (
     OptionRangeError,
     TokenIdRangeError,
 )
-from sslm.errors.text import TextTypeError
+from sslm.errors.text import TextTypeError, TextUnicodeError
+from sslm.sampling.seeds import row_seed
 from tests.converted import stories_artifact
+from tests.unit.engine.lone_runs import lone
 
 PROMPTS = ["Once upon a time", [1, 300, 4], "Lily", ""]
 BAD = [[1, 512], [], [1] * 512, 5, [1, -1]]
@@ -39,7 +41,7 @@ def model() -> Iterator[Model]:
 
 
 def test_answers_come_in_the_order_of_the_prompts(model: Model) -> None:
-    expected = [model.generate(prompt, max_tokens=6, stop="e") for prompt in PROMPTS]
+    expected = lone(model, PROMPTS, max_tokens=6, stop="e")
     assert model.generate_many(PROMPTS, max_tokens=6, stop="e") == expected
     assert model.generate_many(iter(PROMPTS), max_tokens=6, stop=["e"]) == expected
     assert model.generate_many([]) == []
@@ -49,7 +51,10 @@ def test_errors_take_the_places_of_their_rows(model: Model) -> None:
     mixed: list[Any] = [prompt for pair in zip(PROMPTS, BAD, strict=False) for prompt in pair]
     answers = model.generate_many(mixed, max_tokens=4, return_errors=True)
     assert [type(one) for one in answers[1::2]] == BAD_KINDS[:4]
-    assert answers[::2] == [model.generate(prompt, max_tokens=4) for prompt in PROMPTS]
+    places = range(0, len(mixed), 2)
+    assert answers[::2] == [
+        model.generate(mixed[place], max_tokens=4, seed=row_seed(0, str(place))) for place in places
+    ]
     for index, one in enumerate(answers):
         if isinstance(one, SslmError):
             assert one.__notes__ == [f"in row {index} of the prompts"]
@@ -95,6 +100,41 @@ def test_options_are_wrong_for_every_row(model: Model) -> None:
         model.generate_many(PROMPTS, max_tokens=0)
     with pytest.raises(TypeError):
         model.generate_many(PROMPTS, seeds=7)  # type: ignore[call-arg]
+
+
+ODD_IDS: list[Any] = [
+    "abcd", b"abcd", 5, ["a"], ["a"] * 5, ["a", "b", "c", "a"], ["a", "b", "c", ""],
+    ["a", "b", "c", "x" * 513],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD_IDS)
+def test_row_ids_name_each_row_once(model: Model, odd: Any) -> None:
+    with pytest.raises(OptionRangeError, match="row_ids"):
+        model.generate_many(PROMPTS, row_ids=odd, return_errors=True)
+
+
+def test_row_ids_are_texts(model: Model) -> None:
+    with pytest.raises(TextTypeError):
+        model.generate_many(PROMPTS, row_ids=["a", "b", "c", 5])  # type: ignore[list-item]
+    with pytest.raises(TextUnicodeError):
+        model.generate_many(PROMPTS, row_ids=["a", "b", "c", "\ud800"])
+
+
+def test_a_row_draws_by_its_id_wherever_it_stands(model: Model) -> None:
+    options: dict[str, Any] = {"max_tokens": 9, "temperature": 1, "seed": 7}
+    names = ["r1", "ä", "c", "d"]
+    rows = model.generate_many(PROMPTS, row_ids=iter(names), **options)
+    assert rows == lone(model, PROMPTS, row_ids=names, **options)
+    assert [row.seed for row in rows] == [row_seed(7, name) for name in names]
+    for row, prompt in zip(rows, PROMPTS, strict=True):
+        assert model.generate(prompt, **options | {"seed": row.seed}) == row
+    turned = model.generate_many(PROMPTS[::-1], row_ids=names[::-1], batch_size=2, **options)
+    assert turned == rows[::-1]
+    # Rows of one prompt draw apart, and numbers are the names where none are given.
+    alike = model.generate_many(["Once"] * 3, **options)
+    assert len({row.text for row in alike}) > 1
+    assert alike == model.generate_many(["Once"] * 3, row_ids=["0", "1", "2"], **options)
 
 
 def test_an_error_of_the_iterable_is_the_callers(model: Model) -> None:

@@ -1,0 +1,141 @@
+"""A schema as an answer follows it, token by token."""
+
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from sslm.native_library import borrow, load_library
+from sslm.schema.spans import FREE
+from sslm.schema.step_table import NO_STATE
+from sslm.schema.token_tables import TokenTables
+from sslm.schema.token_trie import TokenTrie
+
+START: Final = 0
+"""The state before the first token."""
+ANY_COUNT: Final = NO_STATE
+"""As many tokens as it takes."""
+
+
+class BoundSchema:
+    """What each state of a schema's automaton allows an answer to go on with.
+
+    Immutable; several threads and sequences share one.
+
+    Args:
+        tables: Of the schema and the vocabulary.
+        trie: The vocabulary's content.
+        digest: 32 bytes that name schema and vocabulary.
+        end_ids: Tokens that end an answer, allowed exactly where a text may end; none if an answer
+            that can go no further is a dead end.
+
+    Attributes:
+        digest: As given.
+        end_ids: As given.
+        struct: ``sslm_schema`` of sslm_native.h.
+        scratch_size_bytes: What :meth:`mask_address` needs to work in.
+    """
+
+    def __init__(
+        self, tables: TokenTables, trie: TokenTrie, *, digest: bytes, end_ids: Sequence[int]
+    ) -> None:
+        self.digest = digest
+        self.end_ids = tuple(end_ids)
+        self._table = tables.table
+        self._tables = tables
+        self._trie = trie
+        self._library = load_library()
+        self._ffi = self._library.ffi
+        self._alive: list[memoryview] = []
+        mask_words = (trie.vocab_size + 31) // 32
+        self.scratch_size_bytes = 4 * (mask_words + trie.depth_max + 1)
+        masks, indices = _with_ends(tables, self.end_ids)
+        sizes = [len(trie.tokens.get(token_id, b"")) for token_id in range(trie.vocab_size)]
+        content = b"".join(trie.tokens.get(token_id, b"") for token_id in range(trie.vocab_size))
+        struct = self._ffi.new("sslm_schema *")
+        struct.automaton, struct.trie = self._table.struct, trie.struct
+        struct.token_bytes = self._pointer("uint8_t *", content)
+        struct.token_offsets = self._pointer("uint32_t *", array("I", accumulate(sizes, initial=0)))
+        struct.only_tokens = self._pointer("int32_t *", tables.only.tokens)
+        struct.distances = self._pointer("uint32_t *", tables.distances)
+        struct.farthest = self._pointer("uint32_t *", _farthest(tables, trie.depth_max))
+        struct.mask_indices = self._pointer("uint32_t *", indices)
+        struct.masks = self._pointer("uint32_t *", masks)
+        struct.end_ids = self._pointer("int32_t *", array("i", self.end_ids))
+        struct.end_count, struct.mask_words = len(self.end_ids), mask_words
+        self.struct = struct
+
+    @property
+    def shortest(self) -> int:
+        """The fewest tokens of an answer, an end token not counted."""
+        return int(self._tables.distances[START])
+
+    def distance(self, state: int) -> int:
+        """Return the fewest tokens from a state to one where a text may end."""
+        return int(self._tables.distances[state])
+
+    def is_accepting(self, state: int) -> bool:
+        """Whether a text may end in a state."""
+        return bool(self._table.accepting[state])
+
+    def is_final(self, state: int) -> bool:
+        """Whether a text can only end in a state."""
+        return self.is_accepting(state) and not self._table.takes_any(state)
+
+    def only_token(self, state: int) -> int | None:
+        """Return the one token that a state allows, or None if there is a choice."""
+        token_id = self._tables.only.tokens[state]
+        return None if token_id == FREE else token_id
+
+    def step(self, state: int, token_id: int) -> int | None:
+        """Return where a token leads from a state, or None if it is not taken."""
+        target = self._library.lib.sslm_native_schema_step(self.struct, state, token_id)
+        return None if target == NO_STATE else int(target)
+
+    def mask_address(self, state: int, remaining: int, scratch: memoryview) -> int:
+        """Return where the mask of a state lies: in the schema, or in *scratch*.
+
+        Args:
+            state: Where an answer stands.
+            remaining: Tokens that may still be chosen: at least as many as complete the text, or
+                ``ANY_COUNT``.
+            scratch: ``scratch_size_bytes``, aligned to 4.
+        """
+        pointer, _view = borrow(self._ffi, "uint32_t *", scratch, is_writable=True)
+        mask = self._library.lib.sslm_native_schema_mask(self.struct, state, remaining, pointer)
+        return int(self._ffi.cast("uintptr_t", mask))
+
+    def _pointer(self, kind: str, buffer: Any) -> Any:
+        pointer, view = borrow(self._ffi, kind, buffer)
+        self._alive.append(view)
+        return pointer
+
+
+def _with_ends(tables: TokenTables, end_ids: Sequence[int]) -> tuple[bytes, "array[int]"]:
+    """Return the masks, and which one each state has; where a text may end, with what ends it."""
+    table = tables.table
+    ends = sum(1 << token_id for token_id in end_ids)
+    masks = list(tables.masks)
+    with_ends: dict[int, int] = {}
+    indices = array("I", tables.mask_indices)
+    for state, index in enumerate(tables.mask_indices):
+        if not (ends and table.accepting[state]) or index == NO_STATE:
+            continue
+        if index not in with_ends:
+            bits = int.from_bytes(masks[index], "little") | ends
+            with_ends[index] = len(masks)
+            masks.append(bits.to_bytes(len(masks[index]), "little"))
+        indices[state] = with_ends[index]
+    return b"".join(masks), indices
+
+
+def _farthest(tables: TokenTables, byte_count: int) -> "array[int]":
+    library, table = load_library(), tables.table
+    farthest, memory = (array("I", bytes(4 * table.state_count)) for _ in range(2))
+    distances, distances_view = borrow(library.ffi, "uint32_t *", tables.distances)
+    out, out_view = borrow(library.ffi, "uint32_t *", farthest, is_writable=True)
+    scratch, scratch_view = borrow(library.ffi, "uint32_t *", memory, is_writable=True)
+    library.lib.sslm_native_farthest(table.struct, distances, byte_count, out, scratch)
+    for view in (distances_view, out_view, scratch_view):
+        view.release()
+    return farthest

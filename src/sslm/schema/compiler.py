@@ -161,10 +161,9 @@ class LanguageCompiler:
             return EMPTY
         if (least, most) == (1, 1):
             return part
-        if self._nodes.is_nullable[part]:
-            # As many of the repetitions as one likes may be empty.
-            return self._nodes.repeat(self._not_empty(part, label), 0, most, label)
-        return self._nodes.repeat(self._alone(part, label), least, most, label)
+        # As many of the repetitions as one likes may be empty.
+        fewest = 0 if self._nodes.is_nullable[part] else least
+        return self._nodes.repeat(self._alone(part, label), fewest, most, label)
 
     def _alone(self, part: int, label: str, *, shortest: bool = False) -> int:
         """Return the leaf of a part that is compiled on its own."""
@@ -180,23 +179,6 @@ class LanguageCompiler:
             else:
                 dfa = self._dfa(part)
             found = self._nodes.leaf(key, dfa, label)
-        return found
-
-    def _not_empty(self, part: int, label: str) -> int:
-        """Return the leaf of the strings of *part* but the empty one."""
-        key = ("not empty", part)
-        found = self._nodes.find(key)
-        if found is None:
-            dfa = self._dfa(part)
-            # A start of its own, which no transition leads back to.
-            shifted = Dfa(
-                [dfa.shapes[0], *dfa.shapes],
-                [tuple(target + 1 for target in row) for row in (dfa.targets[0], *dfa.targets)],
-                bytearray(1) + dfa.accepting,
-            )
-            reached = explored(shifted, self._meter, self._table)
-            trim = trimmed(reached, self._table)
-            found = self._nodes.leaf(key, minimized(trim, self._meter, self._table), label)
         return found
 
     def _product(self, kind: type[Language], parts: tuple[int, ...], label: str) -> int:

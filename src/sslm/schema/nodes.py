@@ -103,10 +103,11 @@ class NodeTable:
         return number
 
     def repeat(self, leaf: int, least: int, most: int | None, label: str) -> int:
-        """Return the node of a repeated leaf, which does not have the empty string.
+        """Return the node of a repeated leaf, which has another string than the empty one.
 
         It is repeated at most *most* times, which is positive and not below *least*, or without a
-        bound if that is None.
+        bound if that is None; *least* is 0 if the leaf has the empty string, as no repetition is
+        empty.
         """
         bound = -1 if most is None else most
         key = (REPEAT, leaf, least, bound)
@@ -115,7 +116,7 @@ class NodeTable:
         number = self._node(key, REPEAT, (leaf, least, bound), label)
         self.is_nullable[number] = not least
         self.shortest[number] = least * self.shortest[leaf]
-        self.depths[number] = max(least, bound) * self.shortest[leaf]
+        self.depths[number] = max(least, bound) * max(1, self.shortest[leaf])
         return number
 
     def _node(self, key: Key, kind: int, parts: tuple[int, ...], label: str) -> int:

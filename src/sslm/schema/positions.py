@@ -191,7 +191,10 @@ class PositionAutomaton:
         return [self._frames[frame]] if index >= least else []
 
     def _begun(self, node: int, frame: int, found: dict[int, None]) -> Dfa:
-        """Add the position with which a leaf before *frame* begins; return the leaf."""
+        """Add the position with which a leaf before *frame* begins; return the leaf.
+
+        Where the leaf has the empty string, what *frame* begins with is for the caller to add.
+        """
         use = self._use_numbers.get((node, frame))
         if use is None:
             use = self._use_numbers[node, frame] = len(self._uses)

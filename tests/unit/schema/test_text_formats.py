@@ -1,12 +1,7 @@
 """Formats: exactly the texts of their grammars, by the standard library and published examples."""
 
-import calendar
-import ipaddress
 import json
 import random
-import re
-import uuid
-from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -19,6 +14,7 @@ from sslm.schema.compiler import compile_language
 from sslm.schema.strings import spelled
 from sslm.schema.text_formats import FORMATS, format_language
 from tests.data import shared_data
+from tests.unit.schema.format_checks import CHECKS, is_date, is_ipv4, is_ipv6, is_time, walk
 
 SUITE = "json-schema-test-suite/tests/draft2020-12/optional/format"
 
@@ -49,100 +45,6 @@ def test_a_format_agrees_with_the_published_suite(name: str) -> None:
         assert _has(name, text) <= expected, text
 
 
-def _walk(automaton: Automaton, rng: random.Random) -> str:
-    """Return a random text of an automaton."""
-    state, found = 0, bytearray()
-    while not (automaton.is_accepting(state) and (rng.random() < 0.3 or not automaton.row(state))):
-        low, high, state = rng.choice(automaton.row(state))
-        found.append(rng.randint(low, high))
-    return str(json.loads(b'"' + bytes(found) + b'"'))
-
-
-def _is_date(text: str) -> bool:
-    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-        return False
-    year, month, day = map(int, text.split("-"))
-    if not 1 <= month <= 12 or day < 1:
-        return False
-    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return day <= (29 if is_leap and month == 2 else calendar.monthrange(2023, month)[1])
-
-
-def _is_time(text: str) -> bool:
-    parts = re.fullmatch(
-        r"([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]+)?([Zz]|([+-])([0-9]{2}):([0-9]{2}))", text
-    )
-    if not parts:
-        return False
-    hour, minute, second = (int(parts[i]) for i in (1, 2, 3))
-    offset_hour, offset_minute = int(parts[7] or 0), int(parts[8] or 0)
-    if hour > 23 or minute > 59 or offset_hour > 23 or offset_minute > 59:
-        return False
-    offset = (offset_hour * 60 + offset_minute) * (-1 if parts[6] == "-" else 1)
-    is_last_minute = (hour * 60 + minute - offset) % 1440 == 1439
-    return second <= 59 or (second == 60 and is_last_minute)
-
-
-def _is_date_time(text: str) -> bool:
-    return _is_date(text[:10]) and text[10:11] in ("T", "t") and _is_time(text[11:])
-
-
-def _is_ipv4(text: str) -> bool:
-    try:
-        return str(ipaddress.IPv4Address(text)) == text
-    except ValueError:
-        return False
-
-
-def _is_ipv6(text: str) -> bool:
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    tail = text.rpartition(":")[2]
-    return "%" not in text and ("." not in tail or _is_ipv4(tail))
-
-
-def _is_duration(text: str) -> bool:
-    """Take the units apart, and check that those that are there are neighbours."""
-    if re.fullmatch("P[0-9]+W", text):
-        return True
-    parts = re.fullmatch("P((?:[0-9]+[YMD])*)(?:T((?:[0-9]+[HMS])+))?", text)
-    if not parts or not (parts[1] or parts[2]):
-        return False
-    days, time = (re.sub("[0-9]", "", part or "") for part in parts.groups())
-    return days in "YMD" and time in "HMS"
-
-
-def _is_host_name(text: str) -> bool:
-    labels = text.split(".")
-    return len(text) <= 253 and all(
-        re.fullmatch("[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", label, re.IGNORECASE | re.ASCII)
-        and len(label) <= 63
-        and not label.lower().startswith("xn--")
-        for label in labels
-    )
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text.lower()
-    except ValueError:
-        return False
-
-
-CHECKS: dict[str, Callable[[str], bool]] = {
-    "date": _is_date,
-    "time": _is_time,
-    "date-time": _is_date_time,
-    "duration": _is_duration,
-    "hostname": _is_host_name,
-    "ipv4": _is_ipv4,
-    "ipv6": _is_ipv6,
-    "uuid": _is_uuid,
-}
-
-
 @pytest.mark.parametrize("name", CHECKS)
 @pytest.mark.parametrize("exact", [False, True])
 def test_random_texts_of_a_format_are_valid(name: str, *, exact: bool) -> None:
@@ -150,7 +52,7 @@ def test_random_texts_of_a_format_are_valid(name: str, *, exact: bool) -> None:
     rng = random.Random(f"{name} {exact}")
     automaton = _automaton(name, exact=exact)
     for _ in range(150):
-        text = _walk(automaton, rng)
+        text = walk(automaton, rng)
         assert CHECKS[name](text), text
         place = rng.randrange(len(text) + 1)
         other = text[:place] + rng.choice("0123456789:.-+TZabfx ") + text[place + 1 :]
@@ -165,10 +67,10 @@ def test_every_day_of_every_kind_of_year() -> None:
         for month in range(14):
             for day in range(33):
                 text = f"{year:04}-{month:02}-{day:02}"
-                assert _has("date", text) == _is_date(text)
+                assert _has("date", text) == is_date(text)
     for year in range(10_000):
         text = f"{year:04}-02-29"
-        assert _has("date", text) == _is_date(text)
+        assert _has("date", text) == is_date(text)
 
 
 def test_every_minute_may_have_a_leap_second_somewhere() -> None:
@@ -177,7 +79,7 @@ def test_every_minute_may_have_a_leap_second_somewhere() -> None:
         for offset in range(0, 1440, 13):
             for sign in "+-":
                 text = f"{clock}{sign}{offset // 60:02}:{offset % 60:02}"
-                assert _has("time", text, exact=True) == _is_time(text)
+                assert _has("time", text, exact=True) == is_time(text)
         for sign, offset in (("+", (minute + 1) % 1440), ("-", 1439 - minute)):
             text = f"{clock}.5{sign}{offset // 60:02}:{offset % 60:02}"
             assert _has("time", text, exact=True)
@@ -201,8 +103,8 @@ def test_lengths_of_host_names() -> None:
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(alphabet="0123456789abcF:.", max_size=24))
 def test_addresses_agree_with_the_standard_library(text: str) -> None:
-    assert _has("ipv6", text) == _is_ipv6(text)
-    assert _has("ipv4", text) == _is_ipv4(text)
+    assert _has("ipv6", text) == is_ipv6(text)
+    assert _has("ipv4", text) == is_ipv4(text)
 
 
 GROUPS = st.lists(st.sampled_from(["0", "a1", "FFFF"]), max_size=8)
@@ -219,10 +121,10 @@ def test_every_form_of_an_ipv6_address(
     left: list[str], right: list[str], tail: str, gap: str
 ) -> None:
     text = ":".join(left) + gap + ":".join([*right, tail] if tail else right)
-    assert _has("ipv6", text) == _is_ipv6(text)
+    assert _has("ipv6", text) == is_ipv6(text)
     # In mail "::" stands for two groups at least (RFC 5321, 4.1.3).
     groups = len(left) + len(right) + 2 * bool(tail)
-    expected = _is_ipv6(text) and (groups == 8 or groups <= 6)
+    expected = is_ipv6(text) and (groups == 8 or groups <= 6)
     assert _has("email", f"a@[IPv6:{text}]") == expected
 
 

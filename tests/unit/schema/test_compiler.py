@@ -197,7 +197,7 @@ def test_parts_that_are_empty_disappear() -> None:
 @pytest.mark.parametrize(
     ("language", "budget", "what"),
     [
-        (Repeat(A, 0, 10**9), Budget(), "states"),
+        (Repeat(A, 0, 10**9), Budget(steps=1000), "states"),
         (Repeat(Repeat(Repeat(A, 0, 1000), 0, 1000), 0, 1000), Budget(steps=50_000), "steps"),
         (Sequence((ANY, A, Repeat(AB, 30, 30))), Budget(states=5000), "states"),
         (Repeat(Sequence((A, Repeat(B, 0, None))), 0, 60_000), Budget(states=50_000), "states"),

@@ -7,7 +7,8 @@ from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.snapshot import Snapshot
 from tests.simulation import expected
-from tests.simulation.oracle import Answer, Question
+from tests.simulation.choices import Rule
+from tests.simulation.oracle import Answer, Question, Reply
 
 TokenIds = tuple[int, ...]
 
@@ -32,6 +33,7 @@ class Evidence:
     def __init__(self, model: str) -> None:
         self._model = model
         self._seen: dict[tuple[int, TokenIds], Seen] = {}
+        self._chosen: dict[tuple[int, TokenIds, tuple[str, int]], tuple[Rule, int]] = {}
         self.contradiction: str | None = None
         """Two things seen after the same tokens that differ, or None."""
 
@@ -40,9 +42,9 @@ class Evidence:
         progress = model.progress
         is_between = progress.chunk is None or progress.chunk.next_segment == 0
         saturations = tuple(real.saturations.values()) if is_between else None
-        self._add(
-            model.options.identity, progress.ids, Seen(real.digest, real.selected, saturations)
-        )
+        self._add(model.options.identity, progress.ids, Seen(real.digest, None, saturations))
+        if real.selected is not None:
+            self._choose(model, progress.ids, real.selected)
 
     def note_chunk(self, real: Chunk, model: expected.Sequence) -> None:
         """Note what was chosen after each scored row of a chunk that has just come to its end."""
@@ -52,13 +54,23 @@ class Evidence:
         chosen, ids = memoryview(span.selected).cast("B").cast("i"), model.progress.ids
         first = len(ids) - span.row_count + span.first_logits_row
         for row, stop in enumerate(range(first + 1, len(ids) + 1)):
-            self._add(model.options.identity, ids[:stop], Seen(selected=chosen[row]))
+            self._choose(model, ids[:stop], chosen[row])
 
     def note_snapshot(self, real: Snapshot, model: expected.Snapshot) -> None:
         """Note what only a snapshot shows."""
         if real.last_residual:
             residual = crc32(real.last_residual)
             self._add(model.identity, model.progress.ids, Seen(residual=residual))
+
+    def _choose(self, model: expected.Sequence, ids: TokenIds, selected: int) -> None:
+        """Note what was chosen by a rule; plain ones are asked for with everything else."""
+        identity, rule = model.options.identity, model.rule
+        self._add(identity, ids, Seen(selected=selected if rule.is_plain else None))
+        if not rule.is_plain:
+            key = identity, ids, rule.key()
+            _, before = self._chosen.setdefault(key, (rule, selected))
+            if before != selected:
+                self.contradiction = _difference(f"choice by {rule}", ids, selected, before)
 
     def _add(self, identity: int, ids: TokenIds, seen: Seen) -> None:
         if not ids:
@@ -79,16 +91,34 @@ class Evidence:
             if asked and asked[-1][0] == identity and asked[-1][1][: len(ids)] == ids:
                 continue
             asked.append((identity, ids))
-        return [Question(self._model, identity, ids) for identity, ids in asked]
+        return [
+            Question(self._model, identity, ids, self._rules(identity, ids))
+            for identity, ids in asked
+        ]
 
-    def compare(self, questions: list[Question], answers: list[list[Answer]]) -> str | None:
+    def _rules(self, identity: int, ids: TokenIds) -> tuple[tuple[int, Rule], ...]:
+        """Return by which rules something was chosen after which beginnings of a stream."""
+        found = [
+            (len(beginning), rule)
+            for (whose, beginning, _), (rule, _) in self._chosen.items()
+            if whose == identity and ids[: len(beginning)] == beginning
+        ]
+        return tuple(sorted(found))
+
+    def compare(self, questions: list[Question], answers: list[Reply]) -> str | None:
         """Return the first difference from what the oracle says, if any."""
         if self.contradiction:
             return self.contradiction
         right: dict[tuple[int, TokenIds], tuple[Question, list[Answer]]] = {}
-        for question, answer in zip(questions, answers, strict=True):
+        chosen: dict[tuple[int, TokenIds, tuple[str, int]], int] = {}
+        for question, (answer, selected) in zip(questions, answers, strict=True):
+            for (stop, rule), found_id in zip(question.rules, selected, strict=True):
+                chosen[question.identity, question.token_ids[:stop], rule.key()] = found_id
             for stop in range(1, len(question.token_ids) + 1):
                 right[question.identity, question.token_ids[:stop]] = question, answer
+        for key, (rule, found_id) in self._chosen.items():
+            if found_id != chosen[key]:
+                return _difference(f"choice by {rule}", key[1], found_id, chosen[key])
         for (identity, ids), seen in sorted(self._seen.items(), key=lambda one: len(one[0][1])):
             _, answer = right[identity, ids]
             for name in Seen.__slots__:

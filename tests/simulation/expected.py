@@ -9,9 +9,11 @@ from typing import Any
 
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
+    ChoiceUnfinishedError,
     ContextLengthError,
     KvPoolExhaustedError,
     NothingChosenError,
+    NumericStepRefusedError,
     ObjectClosedError,
     OptionRangeError,
     PoolInUseError,
@@ -23,9 +25,17 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
     TokenIdTypeError,
 )
-from sslm.errors.saves import SaveLogitsError, SaveModelError, SaveRowsError
+from sslm.errors.saves import (
+    SaveChoiceError,
+    SaveLogitsError,
+    SaveModelError,
+    SaveRowsError,
+    SaveScoresError,
+)
 from sslm.program.program import Program
+from sslm.program.sequence_data import SCORE_REFUSED
 from sslm.program.states import PAGE_TOKENS
+from tests.simulation.choices import Rule
 from tests.simulation.models import LONGEST
 
 BAD_IDS: dict[str, object] = {"-1": -1, "vocab": 1 << 20, "text": "a", "true": True, "half": 0.5}
@@ -96,6 +106,7 @@ class Options:
     reserved_tokens: int
     has_all_logits: bool
     identity: int
+    chooses: bool = False
 
     @property
     def reserved_pages(self) -> int:
@@ -121,6 +132,8 @@ class Progress:
     pending: tuple[int, ...] = ()
     chunk: Chunk | None = None
     selected: int | None = None
+    rescoring: int | None = None
+    """The segment that runs next to choose anew after the last position, or None."""
     layers_run: int = 0
     chunk_count: int = 0
 
@@ -132,9 +145,28 @@ class Progress:
     def token_count(self) -> int:
         return len(self.ids) + self.pending_count
 
+    @property
+    def has_work(self) -> bool:
+        return bool(self.pending_count) or self.rescoring is not None
+
+    def begun(self, program: Program) -> tuple[tuple[int, ...], int] | None:
+        """Return the rows that have run through some segments, and which one is next."""
+        if self.rescoring is not None:
+            is_begun = self.rescoring > program.first_head_index
+            return (self.ids[-1:], self.rescoring) if is_begun else None
+        return self.chunk and (self.chunk.ids, self.chunk.next_segment)
+
+    def chosen_anew(self, program: Program) -> "Progress":
+        """Let the last position be scored again, if it was."""
+        if self.selected is None:
+            return self
+        return replace(self, selected=None, rescoring=program.first_head_index)
+
     def frozen(self, program: Program) -> "Progress":
         """A chunk that has not begun is pending, and one in the head is at the head's begin."""
         chunk = self.chunk
+        if self.rescoring is not None:
+            return replace(self, rescoring=program.first_head_index)
         if chunk is None:
             return self
         if chunk.next_segment == 0:
@@ -151,8 +183,9 @@ class Progress:
 class Snapshot:
     """What somebody can adopt."""
 
-    def __init__(self, holder: Holder, progress: Progress, identity: int) -> None:
+    def __init__(self, holder: Holder, progress: Progress, identity: int, rule: Rule) -> None:
         self.holder = holder
+        self.rule = rule
         self.progress = progress
         self.identity = identity
 
@@ -166,6 +199,7 @@ class Sequence:
         self.program = program
         self.options = options
         self.progress = Progress()
+        self.rule = Rule()
         self.is_closed = False
         self.holder = Holder(pool, pool.take(options.reserved_pages))
 
@@ -226,8 +260,13 @@ class Sequence:
         self.require_open()
         if self.progress.pending_count:
             raise RefusedError(SequenceBusyError, pending=self.progress.pending_count)
+        last = len(self.progress.ids) - 1
+        if self.progress.rescoring is not None:
+            raise RefusedError(ChoiceUnfinishedError, position=last)
         if self.progress.selected is None:
             raise RefusedError(NothingChosenError, position=len(self.progress.ids))
+        if self.progress.selected == SCORE_REFUSED:
+            raise RefusedError(NumericStepRefusedError, position=last)
         self._require_room(1)
         token_id = self.progress.selected
         self._admit([token_id])
@@ -244,13 +283,25 @@ class Sequence:
     def _admit(self, ids: list[int]) -> None:
         if ids:
             pending = self.progress.pending + tuple(ids)
-            self.progress = replace(self.progress, pending=pending, selected=None)
+            self.progress = replace(self.progress, pending=pending, selected=None, rescoring=None)
+
+    def choose(self, rule: Rule) -> None:
+        self.require_open()
+        if rule.answer_start > self.options.context_tokens:
+            raise RefusedError(OptionRangeError, option="answer_start")
+        if not (rule.is_plain or self.options.chooses):
+            raise RefusedError(OptionRangeError, option="chooses")
+        if rule.key() != self.rule.key():
+            self.progress = self.progress.chosen_anew(self.program)
+        self.rule = rule
 
     # Running.
 
     def next_row_count(self, chunk_rows: int | None = None) -> int:
         """Rows of the chunk in progress, or of the next one."""
         self.require_open()
+        if self.progress.rescoring is not None:
+            return 1
         if self.progress.chunk is not None:
             return len(self.progress.chunk.ids)
         if not self.progress.pending:
@@ -260,7 +311,7 @@ class Sequence:
 
     def begin_chunk(self, chunk_rows: int | None = None) -> None:
         progress = self.progress
-        if progress.chunk is not None:
+        if progress.chunk is not None or progress.rescoring is not None:
             return
         ids = progress.pending[: self.next_row_count(chunk_rows)]
         rest = progress.pending[len(ids) :]
@@ -278,6 +329,8 @@ class Sequence:
     def stage(self) -> tuple[int, int]:
         """Where the chunk stands, and where it ends."""
         chunk, program = self.progress.chunk, self.program
+        if self.progress.rescoring is not None:
+            return self.progress.rescoring, len(program.segments)
         assert chunk is not None
         stop = len(program.segments) if chunk.scored_count else program.first_head_index
         return chunk.next_segment, stop
@@ -298,6 +351,14 @@ class Sequence:
         """Let the chunk have run up to segment *last*; tell whether that was its end."""
         progress = self.progress
         chunk, (first, stop) = progress.chunk, self.stage()
+        if progress.rescoring is not None:
+            is_finished = last == stop
+            self.progress = replace(
+                progress,
+                rescoring=None if is_finished else last,
+                selected=selected if is_finished else None,
+            )
+            return is_finished
         assert chunk is not None
         layers = range(1, self.program.first_head_index)
         ran = progress.layers_run + sum(segment in layers for segment in range(first, last))
@@ -321,7 +382,8 @@ class Sequence:
         self.require_open()
         full = len(self.progress.ids) // PAGE_TOKENS
         holder = Holder(self.pool, self.holder.pages[:full])
-        return Snapshot(holder, self.progress.frozen(self.program), self.options.identity)
+        progress = self.progress.frozen(self.program)
+        return Snapshot(holder, progress, self.options.identity, self.rule)
 
     def adopt(self, snapshot: Snapshot) -> None:
         self.require_open()
@@ -345,6 +407,8 @@ class Sequence:
         taken = self.pool.take(max(0, own - len(self.holder.pages)))
         self.holder.pages = shared + self.holder.pages[:own] + taken
         self.progress = snapshot.progress
+        if snapshot.rule.key() != self.rule.key():
+            self.progress = self.progress.chosen_anew(self.program)
 
     def restore_into(self, save: "Save") -> None:
         require_restorable(self.options, save)
@@ -352,7 +416,7 @@ class Sequence:
         if self.progress.token_count:
             raise RefusedError(SequenceNotFreshError, token_count=self.progress.token_count)
         self._require_room(save.progress.token_count)
-        self.progress = save.progress
+        self.progress, self.rule = save.progress, save.rule
 
     def reset(self) -> None:
         self.require_open()
@@ -365,7 +429,7 @@ class Sequence:
         self.is_closed = True
         self.holder.release()
         # What is computed can still be asked for.
-        self.progress = replace(self.progress, pending=(), chunk=None)
+        self.progress = replace(self.progress, pending=(), chunk=None, rescoring=None)
 
 
 @dataclass(frozen=True)
@@ -374,6 +438,7 @@ class Save:
 
     progress: Progress
     identity: int
+    rule: Rule
 
 
 def require_restorable(options: Options, save: Save) -> None:
@@ -382,6 +447,10 @@ def require_restorable(options: Options, save: Save) -> None:
     if save.identity != options.identity:
         raise RefusedError(SaveModelError)
     _require_within(options, save.progress.token_count)
+    if save.rule.answer_start > options.context_tokens:
+        raise RefusedError(SaveChoiceError, option="answer_start")
+    if not (save.rule.is_plain or options.chooses):
+        raise RefusedError(SaveScoresError)
     if chunk is not None and len(chunk.ids) > options.chunk_tokens:
         raise RefusedError(SaveRowsError)
     if chunk is not None and chunk.scored_count > 1 and not options.has_all_logits:
@@ -410,15 +479,15 @@ def save_of(source: Sequence | Snapshot, *, kv: bool) -> Save:
     if isinstance(source, Sequence):
         source.require_open()
         progress = source.progress.frozen(source.program)
-        identity = source.options.identity
+        identity, rule = source.options.identity, source.rule
     else:
         if source.holder.is_released:
             raise RefusedError(ObjectClosedError, kind="snapshot")
-        progress, identity = source.progress, source.identity
+        progress, identity, rule = source.progress, source.identity, source.rule
     if kv:
-        return Save(progress, identity)
+        return Save(progress, identity, rule)
     begun = progress.chunk.ids if progress.chunk else ()
-    return Save(Progress(pending=progress.ids + begun + progress.pending), identity)
+    return Save(Progress(pending=progress.ids + begun + progress.pending), identity, rule)
 
 
 class Prefix:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sslm.program.states import PAGE_TOKENS
 from tests.simulation import expected
+from tests.simulation.choices import WAYS
 from tests.simulation.models import LONGEST, MODELS, TEXT_COUNT
 from tests.simulation.operations import (
     HOARD_SLOTS,
@@ -36,6 +37,7 @@ _WEIGHTS = {
     "push": 7,
     "prefill": 4,
     "decode": 12,
+    "choose": 6,
     "advance": 24,
     "schedule": 3,
     "reset": 1.5,
@@ -64,7 +66,7 @@ def world_of(chance: random.Random) -> World:
     """Choose what a schedule runs on."""
     backend = "reference" if chance.random() < 0.04 else chance.choice(backends()[1:])
     threads = 2 if backend != "reference" and chance.random() < 0.06 else 1
-    model = chance.choices(MODELS, weights=(4, 3, 3))[0]
+    model = chance.choices(MODELS, weights=(8, 5, 6, 1))[0]
     return World(model, backend, threads, (chance.randint(3, 14), chance.randint(1, 4)))
 
 
@@ -134,6 +136,8 @@ class Generator:
         """Somebody new takes in more than a page of a text, and answers."""
         seq = self._empty(self._simulation.sequences)
         yield "create", self._create() | {"seq": seq, "pool": 0}
+        if self._chance.random() < 0.5:
+            yield "choose", self._choose(seq)
         count = self._chance.choice((40, 63, 64, 65, 70, 100, 128, 129))
         yield "push", {"seq": seq, "text": self._text, "start": 0, "count": count}
         yield from self._compute(seq)
@@ -147,6 +151,8 @@ class Generator:
         yield "snapshot", {"seq": seq, "snapshot": snapshot}
         other = self._empty(self._simulation.sequences)
         yield "create", self._create() | {"seq": other, "pool": 0}
+        if self._chance.random() < 0.6:
+            yield "choose", self._choose(other)
         yield "adopt", {"seq": other, "snapshot": snapshot}
         for slot in self._chance.sample((seq, other), 2):
             yield "push", {"seq": slot, **self._tokens(self._model_at(slot))}
@@ -257,6 +263,7 @@ class Generator:
             "chunk_tokens": chance.choice((64, 64, 64, 63, 7, 2)),
             "reserved_tokens": reserved,
             "has_all_logits": chance.random() < 0.1,
+            "chooses": chance.random() < 0.8,
             "identity": int(chance.random() < 0.05),
         }
 
@@ -293,6 +300,21 @@ class Generator:
 
     def _decode(self) -> dict[str, Any]:
         return {"seq": self._seq(prefer="chosen")}
+
+    def _choose(self, seq: int | None = None) -> dict[str, Any]:
+        """Mostly from where the answer to what there is would begin, or again."""
+        chance = self._chance
+        slot = (
+            self._seq(prefer="chosen" if chance.random() < 0.7 else "open") if seq is None else seq
+        )
+        model = self._model_at(slot)
+        count = model.progress.token_count if model else 0
+        start = chance.choice((count, count, chance.randint(0, count), 0))
+        if model and chance.random() < 0.3:
+            start = model.rule.answer_start
+        if chance.random() < 0.02:
+            start = LONGEST + 1
+        return {"seq": slot, "way": chance.randrange(len(WAYS)), "start": start}
 
     def _reset(self) -> dict[str, Any]:
         return {"seq": self._seq()}
@@ -443,6 +465,6 @@ def _is(model: expected.Sequence, what: str) -> bool:
         "fresh": not progress.token_count,
         "computed": bool(progress.ids),
         "paged": len(progress.ids) >= PAGE_TOKENS,
-        "pending": bool(progress.pending_count),
+        "pending": progress.has_work,
         "chosen": progress.selected is not None,
     }[what]

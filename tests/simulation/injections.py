@@ -7,6 +7,9 @@ from typing import Any
 
 from sslm.backends.reference import backend
 from sslm.errors.base import SslmError
+from sslm.program.choice import Choice
+from sslm.program.choice_data import ChoiceData
+from sslm.program.sequence_data import SequenceData
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime import freezing, sequence, sequence_state
 from sslm.runtime.kv_pool import PageHold
@@ -81,6 +84,20 @@ def _spoil_last_byte(original: Callable[..., bytes]) -> Any:
     return pack_rows
 
 
+def _keep_what_another_choice_took(original: Callable[..., None]) -> Any:
+    del original
+    return lambda state, struct: None
+
+
+def _begin_answers_late(original: Callable[..., ChoiceData]) -> Any:
+    def bound(data: SequenceData, choice: Choice, *, answer_start: int) -> ChoiceData:
+        found = original(data, choice, answer_start=answer_start)
+        found.struct.answer_start += 1
+        return found
+
+    return bound
+
+
 INJECTIONS: dict[str, list[Patch]] = {
     "shared-tail": [(sequence, "freeze", _share_partial_pages)],
     "moved-by-cancelled": [
@@ -90,6 +107,8 @@ INJECTIONS: dict[str, list[Patch]] = {
     "given-back-twice": [(PageHold, "release", _give_back_twice)],
     "counters-not-restored": [(sequence, "adopt", _keep_saturations)],
     "states-survive-reset": [(sequence_state.SequenceState, "reset", _keep_fixed_states)],
+    "chosen-by-another": [(freezing, "forget_selected", _keep_what_another_choice_took)],
+    "answers-begin-late": [(SequenceData, "bound", _begin_answers_late)],
     "last-exponent": [(freezing, "pack_rows", _spoil_last_byte)],
 }
 """Patches by name.
@@ -100,6 +119,9 @@ INJECTIONS: dict[str, list[Patch]] = {
 - ``given-back-twice``: the last page of a hold is listed as free twice.
 - ``counters-not-restored``: who adopts a snapshot counts clamped values from zero.
 - ``states-survive-reset``: a reset forgets tokens and pages, but not the fixed states.
+- ``chosen-by-another``: who adopts a snapshot goes on with the token that it chose, though another
+  choice would have taken another one.
+- ``answers-begin-late``: kernels do not count the first token of an answer as the answer's.
 - ``last-exponent``: freezing an odd number of rows gets the last byte of the last one wrong.
 """
 

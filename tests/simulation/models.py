@@ -14,8 +14,8 @@ from sslm.program.tensors import Tensors
 from tests.tiny_models import tiny_llama
 from tests.toy_programs import moving_average_model
 
-MODELS = ("llama", "recurrent", "mixed")
-"""Keys and values; fixed states alone; both."""
+MODELS = ("llama", "recurrent", "mixed", "loud")
+"""Keys and values; fixed states alone; both; and one whose logits are larger than scores can be."""
 
 MODEL_IDS = (bytes(range(32)), bytes(range(32, 64)))
 """A model's own identity, and another one's."""
@@ -47,8 +47,8 @@ class SimulatedModel:
 @cache
 def model_named(name: str) -> SimulatedModel:
     """Build one of the models; the same in every process."""
-    if name == "recurrent":
-        toy = moving_average_model()
+    if name in {"recurrent", "loud"}:
+        toy = moving_average_model(head_exponent=-20) if name == "loud" else moving_average_model()
         return SimulatedModel(name, _bounded(toy.program), toy.tensors)
     with tempfile.TemporaryDirectory() as folder:
         llama = tiny_llama(

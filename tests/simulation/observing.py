@@ -7,6 +7,7 @@ from sslm.runtime.page_rows import pack_rows
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.snapshot import Snapshot, first_unsealed
 from tests.simulation import expected
+from tests.simulation.choices import WAYS
 
 
 def all_of_sequence(sequence: Sequence) -> object:
@@ -47,6 +48,8 @@ def difference(sequence: Sequence, model: expected.Sequence, *, has_stats: bool)
         "position": sequence.position,
         "pending_count": sequence.pending_count,
         "selected": sequence.selected,
+        "has_work": sequence.has_work,
+        "choice": (sequence.choice, sequence.answer_start),
         "chunk": chunk and (tuple(chunk.span.token_ids), chunk.next_segment),
     }
     wanted: dict[str, object] = {
@@ -55,7 +58,9 @@ def difference(sequence: Sequence, model: expected.Sequence, *, has_stats: bool)
         "position": len(progress.ids),
         "pending_count": progress.pending_count,
         "selected": progress.selected,
-        "chunk": progress.chunk and (progress.chunk.ids, progress.chunk.next_segment),
+        "has_work": progress.has_work,
+        "choice": (WAYS[model.rule.way].choice, model.rule.answer_start),
+        "chunk": progress.begun(model.program),
     }
     if has_stats and not model.is_closed:
         stats, known = sequence.stats(), model.stats()

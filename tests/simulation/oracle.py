@@ -18,8 +18,10 @@ import numpy as np
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.backends.reference.rows import Rows
 from sslm.numerics.digests import first_link, next_link
+from sslm.program.choice_data import ChoiceData, scratch_size_bytes
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import CHUNK_ROWS_MAX, SequenceMemory, Span
+from tests.simulation.choices import WAYS, Rule
 from tests.simulation.models import LONGEST, MODEL_IDS, model_named
 
 NODES_MAX = 400_000
@@ -32,13 +34,15 @@ class Question(NamedTuple):
     model: str
     identity: int
     token_ids: tuple[int, ...]
+    rules: tuple[tuple[int, Rule], ...] = ()
+    """How many of the tokens are before a choice, and how that is made."""
 
 
 class Answer(NamedTuple):
     """What is known after some position.
 
-    The chain of digests, what is chosen, how many values were clamped, and the hash of the residual
-    behind the last layer.
+    The chain of digests, what is chosen by exact logits, how many values were clamped, and the hash
+    of the residual behind the last layer.
     """
 
     digest: bytes
@@ -47,9 +51,15 @@ class Answer(NamedTuple):
     residual: int
 
 
+Reply = tuple[list[Answer], list[int]]
+"""An answer for each position, and what each rule of the question chooses."""
+
+
 @dataclass(slots=True)
 class _Node:
     answer: Answer | None
+    residual: bytes = b""
+    chosen: dict[tuple[str, int], int] = field(default_factory=dict)
     next: dict[int, "_Node"] = field(default_factory=dict)
     state: tuple[bytes, bytes] | None = None
     """The pages and the fixed states behind the position."""
@@ -86,8 +96,8 @@ class Oracle:
         self._roots: dict[tuple[str, int], _Node] = {}
         self._node_count = self._state_count = 0
 
-    def answers(self, question: Question) -> list[Answer]:
-        """Return one answer for each position."""
+    def reply(self, question: Question) -> Reply:
+        """Return one answer for each position, and what each rule chooses."""
         if self._node_count > NODES_MAX or self._state_count > STATES_MAX:
             self._forget()
         root = self._roots.setdefault((question.model, question.identity), _Node(None))
@@ -98,7 +108,15 @@ class Oracle:
             path.append(path[-1].next[token_id])
         if len(path) <= len(ids):
             self._run(question, path)
-        return [node.answer for node in path[1:] if node.answer]
+        answers = [node.answer for node in path[1:] if node.answer]
+        return answers, [self._chosen(question, path, *rule) for rule in question.rules]
+
+    def _chosen(self, question: Question, path: list[_Node], stop: int, rule: Rule) -> int:
+        node, key = path[stop], rule.key()
+        if key not in node.chosen:
+            run = _Run(self._plan(question.model), None)
+            node.chosen[key] = run.choose(question.token_ids[:stop], node.residual, rule)
+        return node.chosen[key]
 
     def _run(self, question: Question, path: list[_Node]) -> None:
         """Append the nodes that are missing; keep the states at the branch and at the end."""
@@ -115,13 +133,13 @@ class Oracle:
         at = start
         while at < len(ids):
             stop = min(place for place in stops if place > at)
-            for token_id, added in zip(
+            for token_id, (added, residual) in zip(
                 ids[at:stop], run.answers(at, ids[at:stop], answer), strict=True
             ):
                 answer = added
                 at += 1
                 if at == len(path):
-                    path.append(_Node(answer))
+                    path.append(_Node(answer, residual))
                     path[at - 1].next[token_id] = path[at]
                     self._node_count += 1
             if at in (branch, len(ids)):
@@ -156,8 +174,8 @@ class _Run:
 
     def answers(
         self, position: int, token_ids: tuple[int, ...], before: Answer
-    ) -> Iterable[Answer]:
-        """Run one span through all segments."""
+    ) -> Iterable[tuple[Answer, bytes]]:
+        """Run one span through all segments; yield answers, each with the residual."""
         program, rows = self.plan.program, len(token_ids)
         selected = np.zeros(rows, dtype=np.int32)
         span = Span(
@@ -174,8 +192,32 @@ class _Run:
         for row, token_id in enumerate(token_ids):
             link = next_link(link, token_id, self.memory.digests[32 * row : 32 * row + 32])
             total = total + _CountingRows.latest[row]
-            residual = crc32(self.memory.residual[size * row : size * (row + 1)])
-            yield Answer(link, int(selected[row]), tuple(total.tolist()), residual)
+            residual = bytes(self.memory.residual[size * row : size * (row + 1)])
+            yield Answer(link, int(selected[row]), tuple(total.tolist()), crc32(residual)), residual
+
+    def choose(self, token_ids: tuple[int, ...], residual: bytes, rule: Rule) -> int:
+        """Run the last position through the head, and choose after it."""
+        program, ids = self.plan.program, memoryview(np.array(token_ids, dtype=np.int32))
+        selected = np.zeros(1, dtype=np.int32)
+        self.memory.residual[: len(residual)] = residual
+        span = Span(
+            memory=self.memory,
+            first_position=len(ids) - 1,
+            token_ids=ids[-1:],
+            first_logits_row=0,
+            logits=memoryview(bytearray(8 * program.vocab_size)),
+            selected=memoryview(selected).cast("B"),
+            logit_exponents=memoryview(bytearray(4)),
+            choice=ChoiceData(
+                WAYS[rule.way].choice,
+                answer_start=rule.answer_start,
+                token_ids=ids,
+                scratch=memoryview(bytearray(scratch_size_bytes(program.vocab_size))),
+                vocab_size=program.vocab_size,
+            ),
+        )
+        self.plan.run(program.first_head_index, len(program.segments), [span])
+        return int(selected[0])
 
 
 class OracleProcess:
@@ -196,9 +238,9 @@ class OracleProcess:
         pickle.dump(questions, stream)
         stream.flush()
 
-    def take(self) -> list[list[Answer]]:
-        """Return the answers of the batch, one list for each question."""
-        answers: list[list[Answer]] = pickle.load(_open(self._process.stdout))
+    def take(self) -> list[Reply]:
+        """Return the replies of the batch, one for each question."""
+        answers: list[Reply] = pickle.load(_open(self._process.stdout))
         return answers
 
     def __enter__(self) -> Self:
@@ -225,5 +267,5 @@ def main() -> None:
             questions = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        pickle.dump([oracle.answers(question) for question in questions], sys.stdout.buffer)
+        pickle.dump([oracle.reply(question) for question in questions], sys.stdout.buffer)
         sys.stdout.buffer.flush()

@@ -134,7 +134,7 @@ def _finish(simulation: Simulation, chance: random.Random) -> None:
 
 def _run(simulation: Simulation, slot: int) -> None:
     advance = Operation("advance", {"slots": [slot], "units": 50, "rows": ROWS_MAX})
-    while (one := member(simulation, slot)) is not None and one.model.progress.pending_count:
+    while (one := member(simulation, slot)) is not None and one.model.progress.has_work:
         perform(simulation, advance)
 
 

@@ -14,6 +14,7 @@ from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.snapshot import Snapshot
 from tests.simulation import expected
 from tests.simulation.allocations import failing_allocation
+from tests.simulation.choices import WAYS, Rule
 from tests.simulation.evidence import Evidence
 from tests.simulation.expected import RefusedError
 from tests.simulation.models import MODEL_IDS, model_named
@@ -251,6 +252,7 @@ class Simulation:
             chunk_tokens=own.chunk_tokens,
             reserved_tokens=reserved,
             has_all_logits=own.has_all_logits,
+            chooses=own.chooses,
         )
         return real, own
 
@@ -300,6 +302,13 @@ class Simulation:
     def decode(self, seq: int) -> Step | None:
         one = self.sequences[seq]
         return one and Step(one.real.decode, one.model.decode)
+
+    def choose(self, seq: int, way: int, start: int) -> Step | None:
+        one = self.sequences[seq]
+        return one and Step(
+            lambda: one.real.choose(WAYS[way].choice, start),
+            lambda: one.model.choose(Rule(way, start)),
+        )
 
     def reset(self, seq: int) -> Step | None:
         one = self.sequences[seq]

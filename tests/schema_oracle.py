@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
@@ -23,20 +23,25 @@ class Oracle:
         self, schema: Any, documents: Mapping[str, bytes], *, checks_formats: bool
     ) -> None:
         resources = [
-            (uri, Resource.from_contents(json.loads(text), default_specification=DRAFT202012))
+            (uri, Resource.from_contents(_exact(text), default_specification=DRAFT202012))
             for uri, text in documents.items()
         ]
         self._validator = Draft202012Validator(
             schema,
             registry=Registry().with_resources(resources),
-            format_checker=FormatChecker() if checks_formats else None,
+            format_checker=Draft202012Validator.FORMAT_CHECKER if checks_formats else None,
         )
 
     def accepts(self, text: bytes) -> bool:
         """Tell whether *text* is JSON, and its value valid; a repeated key counts as its last."""
-        return self.allows(json.loads(text.decode("utf-8"), parse_float=Decimal))
+        return self.allows(_exact(text))
 
     def allows(self, value: Any) -> bool:
         """Tell whether a value is valid."""
         valid: bool = self._validator.is_valid(value)
         return valid
+
+
+def _exact(text: bytes) -> Any:
+    """Return the value of a text: its fractions would not be multiples of others as floats."""
+    return json.loads(text.decode("utf-8"), parse_float=Decimal)

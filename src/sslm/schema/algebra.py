@@ -66,7 +66,7 @@ def both_parts(whole: Part, parts: Iterable[Part]) -> Part:
             return both_parts(whole, [merged, *(part for part in kept if not part.shapes)])
     is_open = all(part.is_open for part in kept)
     found = _joined(Both(tuple(part.language for part in kept)), kept)
-    return Part(found.language, found.is_exact, is_open, found.doubts if is_open else ())
+    return replace(found, is_open=is_open, doubts=found.doubts if is_open else ())
 
 
 def any_part(whole: Part, parts: Iterable[Part]) -> Part:
@@ -161,13 +161,14 @@ def _outside_shape(whole: Part, shape: Shape, doubt: Unsupported) -> Part | None
 def _joined(language: Language, parts: list[Part]) -> Part:
     doubts = tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts))
     is_exact = all(part.is_exact for part in parts)
-    return Part(language, is_exact, any(part.is_open for part in parts), doubts)
+    is_open = any(part.is_open for part in parts)
+    return Part(language, is_exact, is_open, doubts, any(part.is_partial for part in parts))
 
 
 def _doubted(part: Part, doubt: Unsupported, *, is_open: bool, is_wrong: bool) -> Part:
     if not (is_open and is_wrong):
         return part
-    return Part(part.language, False, True, (*part.doubts, doubt))
+    return replace(part, is_exact=False, is_open=True, doubts=(*part.doubts, doubt))
 
 
 def _different(parts: Iterable[Part]) -> list[Part]:

@@ -212,6 +212,7 @@ def _part(language: Language, used: Iterable[Value]) -> Part:
         all(value.is_exact for value in values),
         any(value.is_open for value in values),
         tuple(dict.fromkeys(doubt for value in values for doubt in value.doubts)),
+        any(value.is_partial for value in values),
     )
 
 

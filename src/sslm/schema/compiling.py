@@ -1,6 +1,7 @@
 """From a schema document to the automaton of all texts that it allows."""
 
 import hashlib
+from dataclasses import replace
 from typing import Final
 
 from sslm.errors.schema_documents import (
@@ -25,6 +26,11 @@ from sslm.schema.refusals import Refusals, Unsupported
 from sslm.schema.speakers import Member, SpeakerTable
 from sslm.schema.spelling import spelled
 from sslm.schema.universe import Universes
+
+_HOST_NAMES: Final = (
+    "it would have to know all host names, and which labels that begin with xn-- are valid takes "
+    "tables of Unicode; write a pattern instead of the format hostname"
+)
 
 COMPILER_VERSION: Final = 1
 """Raised whenever a schema may come to mean another language."""
@@ -91,10 +97,15 @@ class _Front:
             compiler=self.compiler,
             refusals=self.refusals,
             ignores_unknown=options.unknown_keywords == "ignore",
-            asserts_formats=options.formats == "assert",
+            formats=options.formats,
         )
         self._root = Member(references.root, references.entered(references.root, ()))
         self._place: Place | None = None
+
+    @property
+    def needs_all_texts(self) -> tuple[str, str] | None:
+        """Pointer and name of a keyword for which formats must leave out no text, if any."""
+        return self._evaluator.needs_all_texts
 
     def language(self) -> Language:
         """Return the texts that the schema allows, as far as it is not refused."""
@@ -134,8 +145,7 @@ def compile_schema(
     options = options or SchemaOptions()
     document = read_document(source)
     try:
-        front = _Front(document, options, budget)
-        language = front.language()
+        front, language = _understood(document, options, budget)
         front.refusals.raise_first()
         automaton = front.compiler.automaton(language)
     except RecursionError as error:
@@ -152,13 +162,26 @@ def check(source: object, options: SchemaOptions | None = None) -> list[Unsuppor
     """
     options = options or SchemaOptions()
     try:
-        front = _Front(read_document(source), options, None)
-        front.language()
+        front, _ = _understood(read_document(source), options, None)
     except UnsupportedSchemaError as error:
         return [Unsupported(error.pointer, error.keyword, error.hint)]
     except RecursionError as error:
         raise SchemaSizeError("levels of schemas in each other", SCHEMA_NESTING_MAX, "") from error
     return front.refusals.all()
+
+
+def _understood(
+    document: Json, options: SchemaOptions, budget: Budget | None
+) -> tuple[_Front, Language]:
+    """Return a document's front with its language."""
+    front = _Front(document, options, budget)
+    language = front.language()
+    if front.needs_all_texts and options.formats == "assert":
+        front = _Front(document, replace(options, formats="exact"), budget)
+        language = front.language()
+    if front.needs_all_texts:
+        front.refusals.add(*front.needs_all_texts, _HOST_NAMES)
+    return front, language
 
 
 def _digest(document: Json, options: SchemaOptions) -> str:

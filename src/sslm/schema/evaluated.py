@@ -150,8 +150,9 @@ class CaseFinder:
     def _failing(self, member: Member, keyword: str, inner: Member, place: Place) -> Part:
         evaluator = self._evaluator
         whole = evaluator.universes.of(place)[self._kind]
-        allowed = evaluator.value(inner, place)[self._kind]
-        return outside_part(whole, allowed, evaluator.doubt(member, keyword))
+        allowed = evaluator.value(inner, place)
+        doubt = evaluator.doubt(member, keyword, [allowed])
+        return outside_part(whole, allowed[self._kind], doubt)
 
     def _dependent(self, inner: Member, place: Place) -> Cases:
         name = inner.node.tokens[-1]

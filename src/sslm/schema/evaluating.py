@@ -1,6 +1,6 @@
 """From schemas to sets of values: every keyword, at one place."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
@@ -12,6 +12,7 @@ from sslm.schema.items import ItemKeywords
 from sslm.schema.keys import KeyLanguages
 from sslm.schema.keywords import KEYWORDS, Role
 from sslm.schema.language import NOTHING, Bytes, Named, either
+from sslm.schema.options import FormatMeaning
 from sslm.schema.places import Place, PlaceTable
 from sslm.schema.properties import PropertyKeywords
 from sslm.schema.refusals import Refusals, Unsupported
@@ -39,7 +40,11 @@ class Evaluator:
         compiler: Decides what only an automaton can.
         refusals: Where to note what cannot be exact.
         ignores_unknown: Whether unknown keywords mean nothing.
-        asserts_formats: Whether ``format`` means something.
+        formats: What ``format`` means; see :class:`ScalarKeywords`.
+
+    Attributes:
+        needs_all_texts: The keyword that asked for the complement of a set that leaves texts of a
+            format out, if one did: then all must be found again with formats that leave out none.
     """
 
     def __init__(
@@ -52,7 +57,7 @@ class Evaluator:
         compiler: LanguageCompiler,
         refusals: Refusals,
         ignores_unknown: bool,
-        asserts_formats: bool,
+        formats: FormatMeaning,
     ) -> None:
         self.speakers = speakers
         self.places = places
@@ -60,8 +65,9 @@ class Evaluator:
         self.patterns = patterns
         self.compiler = compiler
         self.refusals = refusals
+        self.needs_all_texts: tuple[str, str] | None = None
         self._ignores_unknown = ignores_unknown
-        self._scalars = ScalarKeywords(refusals, asserts_formats=asserts_formats)
+        self._scalars = ScalarKeywords(refusals, formats)
         self.items = ItemKeywords(self)
         self.properties = PropertyKeywords(self)
         self._unevaluated = UnevaluatedKeywords(self)
@@ -101,8 +107,13 @@ class Evaluator:
                 parts.append(universe.with_part(kind, find()))
         return both(universe, parts)
 
-    def doubt(self, member: Member, keyword: str) -> Unsupported:
-        """Return what to note where a complement of a set would be wrong."""
+    def doubt(self, member: Member, keyword: str, values: Iterable[Value]) -> Unsupported:
+        """Return what to note where the complement of one of some sets would be wrong.
+
+        Sets that leave something out have no right complement: see ``needs_all_texts``.
+        """
+        if any(value.is_partial for value in values):
+            self.needs_all_texts = (f"{member.node.pointer}/{keyword}", keyword)
         return Unsupported(f"{member.node.pointer}/{keyword}", keyword, _COMPLEMENT)
 
     def in_place(self, member: Member, keyword: str, place: Place) -> list[Value]:
@@ -192,10 +203,10 @@ class Evaluator:
             yield any_of(universe, self.in_place(member, "anyOf", place))
         if "oneOf" in schema:
             alternatives = self.in_place(member, "oneOf", place)
-            yield exactly_one(universe, alternatives, self.doubt(member, "oneOf"))
+            yield exactly_one(universe, alternatives, self.doubt(member, "oneOf", alternatives))
         if "not" in schema:
             (value,) = self.in_place(member, "not", place)
-            yield outside(universe, value, self.doubt(member, "not"))
+            yield outside(universe, value, self.doubt(member, "not", [value]))
         if "if" in schema and ("then" in schema or "else" in schema):
             yield self._conditional(member, schema, place)
 
@@ -204,7 +215,7 @@ class Evaluator:
         (condition,) = self.in_place(member, "if", place)
         then = self.in_place(member, "then", place) if "then" in schema else []
         otherwise = self.in_place(member, "else", place) if "else" in schema else []
-        failing = outside(universe, condition, self.doubt(member, "if"))
+        failing = outside(universe, condition, self.doubt(member, "if", [condition]))
         if "then" not in schema:
             return any_of(universe, [condition, both(universe, otherwise)])
         passing = both(universe, [condition, *then])

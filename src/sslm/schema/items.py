@@ -80,7 +80,7 @@ class ItemKeywords:
         counting = evaluator.value(evaluator.speakers.inside(member, "contains"), inside)
         if bounds.most is None and (bounds.least == 1 or not counting.is_exact):
             return Counted(universe, counting, universe)
-        others = outside(universe, counting, evaluator.doubt(member, "maxContains"))
+        others = outside(universe, counting, evaluator.doubt(member, "maxContains", [counting]))
         return Counted(universe, counting, others)
 
     def _unique(

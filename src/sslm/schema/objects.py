@@ -64,6 +64,7 @@ def object_part(
         and not (allowed and is_counted),
         bool(allowed) or any(value.is_open for value in inner),
         tuple(doubts),
+        any(value.is_partial for value in inner),
         (Shape(tuple(entries), tuple(free)),) if is_shape else (),
     )
 

@@ -14,6 +14,10 @@ RECURSION_LEVELS = 4
 """Default: a place with one recursive part grows by a constant with each level."""
 
 
+FormatMeaning = Literal["assert", "exact", "annotate"]
+"""What ``format`` means; see :class:`SchemaOptions`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaOptions:
     """Choices of one compilation; they are part of a compiled schema's digest.
@@ -26,8 +30,10 @@ class SchemaOptions:
         unknown_keywords: What becomes of a keyword that nobody knows: ``"refuse"``, since it may
             be a misspelt one, or ``"ignore"``, as the draft says. Those that begin with ``x-``
             are always ignored.
-        formats: ``"assert"`` enforces ``format`` and refuses unknown ones; ``"annotate"``
-            ignores it, which is what the draft says of a validator that was told nothing.
+        formats: ``"assert"`` enforces ``format`` and refuses unknown ones; some texts that are
+            valid but rare are left out, which saves thousands of states (docs/schemas.md,
+            "Formats"). ``"exact"`` leaves out none. ``"annotate"`` ignores it, which is what the
+            draft says of a validator that was told nothing.
         documents: What references may lead to besides the schema itself, by URI; each as
             :func:`sslm.schema.document.read_document` takes it. Nothing is fetched.
 
@@ -38,14 +44,14 @@ class SchemaOptions:
     free_levels: int = FREE_LEVELS
     recursion_levels: int = RECURSION_LEVELS
     unknown_keywords: Literal["refuse", "ignore"] = "refuse"
-    formats: Literal["assert", "annotate"] = "assert"
+    formats: FormatMeaning = "assert"
     documents: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _require_between("free_levels", self.free_levels, 0, SCHEMA_FREE_LEVELS_MAX)
         _require_between("recursion_levels", self.recursion_levels, 1, SCHEMA_RECURSION_MAX)
         _require_one_of("unknown_keywords", self.unknown_keywords, ("refuse", "ignore"))
-        _require_one_of("formats", self.formats, ("assert", "annotate"))
+        _require_one_of("formats", self.formats, ("assert", "exact", "annotate"))
 
 
 def _require_between(option: str, value: object, at_least: int, at_most: int) -> None:

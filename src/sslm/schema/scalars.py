@@ -15,6 +15,7 @@ from sslm.schema.decimals import decimals
 from sslm.schema.document import Json, shown
 from sslm.schema.language import Both, Bytes, Language, Named, Sequence
 from sslm.schema.numbers import Number
+from sslm.schema.options import FormatMeaning
 from sslm.schema.patterns import pattern_language
 from sslm.schema.refusals import Refusals
 from sslm.schema.speakers import Member
@@ -50,6 +51,9 @@ _PATTERN_NAMES: Final = frozenset(
 )
 """What zod writes as the format of a schema whose pattern says all of it."""
 
+_NEVER_WHOLE: Final = "hostname"
+"""Labels that begin with xn-- are left out always: tables of Unicode decide which are valid."""
+
 _UNKNOWN_FORMAT: Final = (
     "the draft has no such format; write a pattern, or bounds if it is about numbers, or choose "
     "to take formats for notes"
@@ -76,12 +80,12 @@ class ScalarKeywords:
 
     Args:
         refusals: Where to note what cannot be exact.
-        asserts_formats: Whether ``format`` means something.
+        formats: What ``format`` means; see :class:`sslm.schema.options.SchemaOptions`.
     """
 
-    def __init__(self, refusals: Refusals, *, asserts_formats: bool) -> None:
+    def __init__(self, refusals: Refusals, formats: FormatMeaning) -> None:
         self._refusals = refusals
-        self._asserts_formats = asserts_formats
+        self._formats = formats
 
     def numbers(self, member: Member, whole: Part) -> Part:
         """Return the numbers that a schema's own keywords allow, out of *whole*."""
@@ -119,7 +123,10 @@ class ScalarKeywords:
                 contents.append(Named(found, f"{keyword} at #{member.node.pointer}"))
         if not contents:
             return whole
-        return Part(quoted(contents[0] if len(contents) == 1 else Both(tuple(contents))))
+        content = contents[0] if len(contents) == 1 else Both(tuple(contents))
+        is_partial = self._formats == "assert" and "format" in schema
+        is_partial |= self._formats == "exact" and schema.get("format") == _NEVER_WHOLE
+        return Part(quoted(content), is_partial=is_partial)
 
     def refuse_pattern(self, member: Member, keyword: str, pattern: str) -> bool:
         """Note it if a pattern has no automaton; tell whether that is so.
@@ -143,7 +150,8 @@ class ScalarKeywords:
         """Note it if a format is not one that the draft defines; those are about texts alone."""
         schema = member.node.value
         assert isinstance(schema, dict)
-        if self._asserts_formats and name not in _DRAFT_FORMATS and not _names_pattern(schema):
+        is_known = name in _DRAFT_FORMATS or _names_pattern(schema)
+        if self._formats != "annotate" and not is_known:
             self._refusals.add(f"{member.node.pointer}/format", "format", _UNKNOWN_FORMAT)
 
     def _content(self, member: Member, keyword: str) -> Language | None:
@@ -154,10 +162,10 @@ class ScalarKeywords:
         if keyword == "pattern":
             is_refused = self.refuse_pattern(member, keyword, text)
             return None if is_refused else pattern_language(text)
-        if not self._asserts_formats or text not in _DRAFT_FORMATS:
+        if self._formats == "annotate" or text not in _DRAFT_FORMATS:
             return None
         try:
-            return format_language(text)
+            return format_language(text, exact=self._formats == "exact")
         except UnknownFormatError as error:
             hint = f"it is not built; those that are: {', '.join(error.known)}; or write a pattern"
             self._refusals.add(f"{member.node.pointer}/format", "format", hint)

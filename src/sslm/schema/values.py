@@ -27,6 +27,8 @@ class Part:
             it stands for is in the set. If not, it may be missing, but the complement is wrong.
         is_open: Whether free keys occur anywhere in them.
         doubts: What would let a text through whose value is not in the set.
+        is_partial: Whether some values that belong to it are left out, so that its complement would
+            have too many.
         shapes: Of objects, shapes that together have exactly these objects, if that is known.
     """
 
@@ -34,6 +36,7 @@ class Part:
     is_exact: bool = True
     is_open: bool = False
     doubts: tuple[Unsupported, ...] = ()
+    is_partial: bool = False
     shapes: tuple["Shape", ...] = field(default=(), compare=False, repr=False)
 
 
@@ -75,6 +78,11 @@ class Value:
     def is_open(self) -> bool:
         """Whether any part is."""
         return any(part.is_open for part in self.parts)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether any part is."""
+        return any(part.is_partial for part in self.parts)
 
     @property
     def doubts(self) -> tuple[Unsupported, ...]:

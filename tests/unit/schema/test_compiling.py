@@ -221,3 +221,15 @@ def test_deciding_it_depends_on_too_many_alternatives_is_refused() -> None:
     schema = {"anyOf": alternatives, "unevaluatedProperties": False}
     options = SchemaOptions(free_levels=0)
     assert [found.keyword for found in check(schema, options)] == ["unevaluatedProperties"]
+
+
+def test_the_complement_of_a_format_has_none_of_its_texts() -> None:
+    # Left out of the format, as it would take thousands of states, but valid: so not outside it.
+    rare = "1998-12-31T15:59:60-08:00"
+    assert not compile_schema({"format": "date-time"}).allows(rare)
+    assert compile_schema({"format": "date-time"}, SchemaOptions(formats="exact")).allows(rare)
+    outside = compile_schema({"type": "string", "not": {"format": "date-time"}})
+    assert not outside.allows(rare)
+    assert outside.allows("1998-12-31")
+    # Which host names are valid takes tables that nobody has here.
+    assert [found.pointer for found in check({"not": {"format": "hostname"}})] == ["/not"]

@@ -158,15 +158,6 @@ def private_bytes_max(program: Program, context_tokens: int) -> int:
     return ids + pages + residual + states + _FACTS_SIZE_BYTES
 
 
-def prompt_budget(program: Program, token_count: int) -> CheckpointBudget:
-    """Return a budget with room for one checkpoint, of so many tokens, and nothing else.
-
-    Of the pages of a session with it, ``token_count // 64`` are the checkpoint's.
-    """
-    pages = program.state_layout.page_size_bytes * (token_count // PAGE_TOKENS)
-    return CheckpointBudget(size_bytes=pages + private_bytes_max(program, token_count), count=1)
-
-
 def _private_bytes(snapshot: Snapshot) -> int:
     pages = _PAGE_NUMBER_SIZE_BYTES * len(snapshot.hold.pages)
     return snapshot.size_bytes + pages + _FACTS_SIZE_BYTES

@@ -199,7 +199,6 @@ class TokenSession(Closing, Generic[NoteT]):
         is_traced: bool = False,
         has_logits: bool = False,
         has_all_logits: bool = False,
-        shares_prompt: bool = False,
     ) -> TokenRequest[NoteT]:
         """Begin a request, which computes nothing before its first token is asked for.
 
@@ -218,8 +217,6 @@ class TokenSession(Closing, Generic[NoteT]):
             is_traced: Whether the digests of every segment are kept while it is computed.
             has_logits: Whether logits by which tokens are chosen are looked at, and so computed.
             has_all_logits: Whether those of every row that is computed are, too.
-            shares_prompt: Whether a checkpoint of the prompt is the session's as soon as the prompt
-                is computed, so that other requests begin with it, even if this one is rolled back.
 
         Raises:
             SessionNotAcceptingError: If the session has to be reset first.
@@ -251,7 +248,6 @@ class TokenSession(Closing, Generic[NoteT]):
                 is_traced=is_traced,
                 has_logits=has_logits or has_all_logits,
                 has_all_logits=has_all_logits,
-                shares_prompt=shares_prompt,
             )
             self._request = weakref.ref(request)
             return request
@@ -282,7 +278,11 @@ class TokenSession(Closing, Generic[NoteT]):
         """
         with self._used():
             self._require_rest()
-            return self._add(snapshot)
+            before = self.committed
+            after = before.checkpoints.adding_what_fits([snapshot])
+            self.committed = replace(before, checkpoints=after)
+            after.release_others([*before.checkpoints.saved, snapshot])
+            return after.holds(snapshot)
 
     def keep_note(self, note: NoteT) -> None:
         """Replace what the owner keeps beside the conversation; checkpoints stay as they are.
@@ -333,28 +333,9 @@ class TokenSession(Closing, Generic[NoteT]):
             before, self.committed = self.committed, committed
             committed.checkpoints.release_others(before.checkpoints.saved)
 
-    def share(self, request: "TokenRequest[NoteT]", snapshot: Snapshot) -> None:
-        """Add a checkpoint of an open request's prompt, which is the session's from now on.
-
-        Raises:
-            ObjectClosedError: If the session or the request is closed.
-        """
-        with self._used():
-            if not request.is_open:
-                snapshot.release()
-                raise ObjectClosedError("request")
-            self._add(snapshot)
-
     def doubt(self, reason: str) -> None:
         """Take no more requests until a reset."""
         self._refusal = reason
-
-    def _add(self, snapshot: Snapshot) -> bool:
-        before = self.committed
-        after = before.checkpoints.adding_what_fits([snapshot])
-        self.committed = replace(before, checkpoints=after)
-        after.release_others([*before.checkpoints.saved, snapshot])
-        return after.holds(snapshot)
 
     def _used(self) -> "_Use":
         self._owner.require()

@@ -55,9 +55,8 @@ class Receipt:
 class TokenRequest(Closing, Generic[NoteT]):
     """An answer in the making; made by :meth:`sslm.runtime.session.TokenSession.begin`.
 
-    Whatever ends it before :meth:`commit` has succeeded leaves the session as it was, to the byte
-    (but for a prompt that it shares), and the same request made again comes to the same bits.
-    Dropping it rolls back, too.
+    Whatever ends it before :meth:`commit` has succeeded leaves the session as it was, to the byte,
+    and the same request made again comes to the same bits. Dropping it rolls back, too.
 
     Attributes:
         token_ids: The answer so far.
@@ -80,7 +79,6 @@ class TokenRequest(Closing, Generic[NoteT]):
         is_traced: bool = False,
         has_logits: bool = False,
         has_all_logits: bool = False,
-        shares_prompt: bool = False,
     ) -> None:
         self._session = session
         self._prompt_ids = prompt_ids
@@ -94,7 +92,6 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._is_traced = is_traced
         self._has_logits = has_logits
         self._has_all_logits = has_all_logits
-        self._shares_prompt = shares_prompt
         self._times_ns: list[int] = []
         self._base: Snapshot | None = None
         self._sequence: Sequence | None = None
@@ -184,7 +181,7 @@ class TokenRequest(Closing, Generic[NoteT]):
                 self._compute_closing(self._sequence, closing)
             captured = self._taken()
             checkpoints = session.committed.checkpoints
-            if self._base is not None and checkpoints.holds(self._base):
+            if self._base is not None:
                 checkpoints = checkpoints.used(self._base)
             after = replace(
                 session.committed,
@@ -234,17 +231,7 @@ class TokenRequest(Closing, Generic[NoteT]):
                 self._capture(sequence)
         # What the checkpoint of a whole prompt has chosen, another choice may have.
         self._compute(sequence)
-        if self._shares_prompt:
-            self._share_prompt()
         return sequence
-
-    def _share_prompt(self) -> None:
-        """Let the checkpoint of the prompt be the session's, if there was none before."""
-        try:
-            snapshot = self._captured.pop()
-        except IndexError:
-            return
-        self._session.share(self, snapshot)
 
     def _restored(self) -> Sequence:
         """Make the sequence, and let it begin with the longest checkpoint that fits."""

@@ -8,7 +8,7 @@ from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.runtime import NumericStepRefusedError, OptionRangeError
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.checkpoints import CheckpointBudget, prompt_budget
+from sslm.runtime.checkpoints import CheckpointBudget
 from sslm.runtime.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.session import TokenSession
@@ -60,13 +60,9 @@ class Bench:
             )
         )
 
-    def answer(
-        self, choice: Choice, *, shares_prompt: bool = False, commits: bool = False
-    ) -> tuple[list[int], int, bytes]:
+    def answer(self, choice: Choice, *, commits: bool = False) -> tuple[list[int], int, bytes]:
         """Return an answer, how many tokens were computed for it, and its digest."""
-        with self.session.begin(
-            PROMPT, answer_tokens=ANSWER, choice=choice, shares_prompt=shares_prompt
-        ) as request:
+        with self.session.begin(PROMPT, answer_tokens=ANSWER, choice=choice) as request:
             ids = [request.next_token() for _ in range(ANSWER)]
             found = ids, request.computed_count, request.digest()
             if commits:
@@ -88,27 +84,29 @@ def alone(plan: ReferencePlan, choice: Choice) -> tuple[list[int], bytes]:
 
 
 def test_answers_of_one_prompt_share_its_computation(plan: ReferencePlan) -> None:
-    bench = Bench(plan, prompt_budget(plan.program, len(PROMPT)))
+    bench = Bench(plan, CheckpointBudget(size_bytes=1 << 30, count=1))
+    with new_sequence(plan, bench.session.pool) as sequence:
+        sequence.push(PROMPT)
+        run(plan, sequence)
+        assert bench.session.keep(sequence.snapshot())
     choices = [replace(SAMPLING, seed=seed) for seed in range(1, 5)] + CHOICES
-    for index, choice in enumerate(choices):
-        ids, computed, digest = bench.answer(choice, shares_prompt=True)
+    for choice in choices:
+        ids, computed, digest = bench.answer(choice)
         assert (ids, digest) == alone(plan, choice)
         # The last token of an answer is chosen and not computed.
-        assert computed == ANSWER - 1 + (0 if index else len(PROMPT))
-    # The first one has chosen by what it was told, and one other by the same.
-    assert bench.heads_alone == len(choices) - 2
-    assert bench.session.committed.token_ids == ()
+        assert computed == ANSWER - 1
+    # Plain greedy has chosen already.
+    assert bench.heads_alone == len(choices) - 1
     bench.session.close()
     assert bench.session.pool.held_page_count == 0
 
 
-def test_answers_that_share_nothing_are_the_same(plan: ReferencePlan) -> None:
+def test_answers_without_checkpoints_are_the_same(plan: ReferencePlan) -> None:
     bench = Bench(plan, CheckpointBudget(size_bytes=0, count=0))
     for choice in CHOICES:
-        for shares_prompt in (False, True):
-            ids, computed, digest = bench.answer(choice, shares_prompt=shares_prompt)
-            assert (ids, digest) == alone(plan, choice)
-            assert computed == len(PROMPT) + ANSWER - 1
+        ids, computed, digest = bench.answer(choice)
+        assert (ids, digest) == alone(plan, choice)
+        assert computed == len(PROMPT) + ANSWER - 1
     assert bench.heads_alone == 0
 
 
@@ -153,25 +151,8 @@ def test_a_bad_choice_is_refused_before_anything_is_computed(plan: ReferencePlan
 def test_a_refused_step_rolls_back_and_another_choice_goes_on() -> None:
     loud = moving_average_model(head_exponent=-20)
     plan = ReferencePlan(loud.program, loud.tensors)
-    bench = Bench(plan, prompt_budget(plan.program, len(PROMPT)))
+    bench = Bench(plan, CheckpointBudget(size_bytes=1 << 30, count=1))
     with pytest.raises(NumericStepRefusedError):
-        bench.answer(SAMPLING, shares_prompt=True)
-    ids, computed, digest = bench.answer(Choice())
-    assert (ids, digest) == alone(plan, Choice())
-    # The prompt was computed for the other one.
-    assert (computed, bench.heads_alone) == (ANSWER - 1, 1)
-
-
-def test_a_shared_prompt_drives_out_what_the_request_began_with(plan: ReferencePlan) -> None:
-    bench = Bench(plan, prompt_budget(plan.program, len(PROMPT)))
-    with bench.session.begin(PROMPT[:70], answer_tokens=1, shares_prompt=True) as request:
-        request.next_token()
-    with bench.session.begin(PROMPT, answer_tokens=1, shares_prompt=True) as request:
-        request.next_token()
-        assert request.cached_count == 70
-        request.commit(None)
-    (kept,) = bench.session.committed.checkpoints.saved
-    assert len(kept.token_ids) == len(PROMPT)
-    assert bench.answer(SAMPLING)[:2] == (alone(plan, SAMPLING)[0], ANSWER - 1)
-    bench.session.close()
-    assert bench.session.pool.held_page_count == 0
+        bench.answer(SAMPLING)
+    assert bench.session.committed.checkpoints.saved == ()
+    assert (bench.answer(Choice())[0], bench.answer(Choice())[2]) == alone(plan, Choice())

@@ -54,6 +54,7 @@ FLOAT_EDGES: Final = (
     ),
     Exemption("cli/bench", "shows those"),
     Exemption("engine/generation", "milliseconds of a run, which decide nothing"),
+    Exemption("serving/openai_logprobs", "six exact decimal places as JSON numbers"),
     Exemption("runtime/turns", "seconds for which a thread waits for its turn"),
     Exemption("formats/gguf_tensors", "dequantizes a source file's blocks to float32"),
 )

@@ -89,7 +89,10 @@ class BatchJob:
         self._date = date
         self._batch_size = batch_size
         self._lines = LineMaker(
-            model_id=model.model_id, arithmetic_version=model.arithmetic_version, job=options
+            model_id=model.model_id,
+            arithmetic_version=model.arithmetic_version,
+            job=options,
+            tokenizer=model.tokenizer,
         )
         self._names = ModelNames(
             name=options.model, model_id=model.model_id, is_any=options.is_any_model

@@ -11,7 +11,9 @@ from sslm.engine.results import Completion
 from sslm.errors.base import SslmError
 from sslm.errors.showing import presentable
 from sslm.serving.batch_input import InputRow
+from sslm.serving.openai_logprobs import chat_logprobs, text_logprobs
 from sslm.serving.openai_request import Asked
+from sslm.text.tokenizer import Tokenizer
 
 _ID_CHARS: Final = 32
 ANSWERED: Final = 200
@@ -51,11 +53,13 @@ class LineMaker:
         model_id: Hex.
         arithmetic_version: Of the model.
         job: What else decides the answers.
+        tokenizer: Of the model.
     """
 
     model_id: str
     arithmetic_version: int
     job: JobOptions
+    tokenizer: Tokenizer
 
     def head(self, row: InputRow) -> bytes:
         """Return how the line of a row begins, which no other row, model or job has."""
@@ -86,7 +90,7 @@ class LineMaker:
             "created": 0,
             "model": asked.model or self.job.model,
             "choices": [
-                _choice(index, completion, is_chat=asked.is_chat)
+                _choice(index, completion, self.tokenizer, is_chat=asked.is_chat)
                 for index, completion in enumerate(completions)
             ],
             "usage": {
@@ -132,7 +136,10 @@ def is_refusal(line_beginning: bytes) -> bool:
     return f'}}, "response": {{"status_code": {REFUSED}, '.encode() in line_beginning
 
 
-def _choice(index: int, completion: Completion, *, is_chat: bool) -> dict[str, object]:
+def _choice(
+    index: int, completion: Completion, tokenizer: Tokenizer, *, is_chat: bool
+) -> dict[str, object]:
+    told_logprobs = chat_logprobs if is_chat else text_logprobs
     said: dict[str, object] = (
         {"message": {"role": "assistant", "content": completion.text}}
         if is_chat
@@ -141,7 +148,7 @@ def _choice(index: int, completion: Completion, *, is_chat: bool) -> dict[str, o
     return {
         "index": index,
         **said,
-        "logprobs": None,
+        "logprobs": told_logprobs(completion, tokenizer),
         "finish_reason": completion.finish_reason,
         "sslm": {
             "seed": completion.seed,
@@ -150,8 +157,15 @@ def _choice(index: int, completion: Completion, *, is_chat: bool) -> dict[str, o
             "token_ids": completion.token_ids,
             "stop_reason": completion.stop_reason,
             "length_reason": completion.length_reason,
-        },
+        }
+        | _exact(completion),
     }
+
+
+def _exact(completion: Completion) -> dict[str, object]:
+    if completion.logprobs is None:
+        return {}
+    return {"logprobs_q20": [one.q20 for one in completion.logprobs]}
 
 
 def _plain(value: object) -> object:

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,39 @@ def test_answers_are_those_of_lone_calls(
     assert stdout == texts[3]
     assert (facts["rows"], facts["answered"], facts["refused"]) == (6, 6, 0)
     assert facts["completion_tokens"] == sum(len(one.token_ids) for one in lone)
+
+
+def test_log_probabilities_are_told(sslm_command: Commands, talker: Path, tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_text(
+        line("a", prompt="Once", max_tokens=4, logprobs=3)
+        + line("b", CHAT, messages=messages, max_tokens=4, logprobs=True, top_logprobs=2)
+        + line("c", prompt="Once", max_tokens=4, logprobs=0)
+    )
+    sslm_command.text("batch", source, "-o", out, "-m", talker)
+    with Model(talker) as model:
+        text = model.generate("Once", max_tokens=4, logprobs=3)
+        chat = model.chat(messages, max_tokens=4, logprobs=2)
+        pieces = [model.tokenizer.token_bytes(one).decode() for one in text.token_ids]
+    assert text.logprobs is not None
+    assert chat.logprobs is not None
+    first, second, third = (found["response"]["body"]["choices"][0] for found in answered(out))
+    assert first["sslm"]["logprobs_q20"] == [one.q20 for one in text.logprobs]
+    assert first["logprobs"]["tokens"] == pieces
+    told = [str(number) for number in first["logprobs"]["token_logprobs"]]
+    assert told == [str(float(one.decimal)) for one in text.logprobs]
+    assert [len(one) for one in first["logprobs"]["top_logprobs"]] == [3] * 4
+    # Greedy: the likeliest one is the chosen one.
+    assert [next(reversed(one)) for one in first["logprobs"]["top_logprobs"]] == pieces
+    assert second["sslm"]["logprobs_q20"] == [one.q20 for one in chat.logprobs]
+    for found, one in zip(second["logprobs"]["content"], chat.logprobs, strict=True):
+        assert Decimal(repr(found["logprob"])) == one.decimal
+        assert bytes(found["bytes"]).decode() == found["token"]
+        tops = [Decimal(repr(likely["logprob"])) for likely in found["top_logprobs"]]
+        assert tops == [likely.decimal for likely in one.top]
+    assert third["logprobs"]["top_logprobs"] == [{}] * 4
+    assert third["text"] == first["text"]
 
 
 def test_several_answers_of_a_row_are_lone_runs(

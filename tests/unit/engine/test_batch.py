@@ -246,17 +246,17 @@ def test_sizes_are_checked(model: Model, size: Any) -> None:
 
 def test_a_deadline_tells_of_each_row_how_far_it_came(model: Model) -> None:
     rows = model.generate_many(
-        [SHORT] + [LONG] * 60, max_tokens=100, deadline_s=0.1, return_errors=True
+        [SHORT] + [LONG] * 400, max_tokens=100, deadline_s=0.5, return_errors=True
     )
     late = [one for one in rows if isinstance(one, DeadlineExceededError)]
-    assert len(late) > 40
+    assert len(late) > 100
     assert any(0 < one.prompt_tokens <= 400 for one in late)
     assert (late[-1].prompt_tokens, late[-1].token_ids, late[-1].text) == (0, (), "")
     for one in late:
         assert one.completion_tokens == len(one.token_ids)
-        assert one.elapsed_s < 0.1 + 0.05
+        assert 0.5 <= one.elapsed_s < 1
     with pytest.raises(DeadlineExceededError):
-        model.generate_many([LONG] * 60, max_tokens=100, deadline_s=0.1)
+        model.generate_many([LONG] * 400, max_tokens=100, deadline_s=0.1)
 
 
 def test_a_cancelled_call_ends_soon_and_holds_nothing(model: Model) -> None:

@@ -129,7 +129,8 @@ def _numbers(rng: random.Random) -> bool:
     def number() -> Decimal:
         return Decimal(rng.randint(-(10 ** rng.randint(0, 5)), 10**4)).scaleb(-rng.randrange(4))
 
-    low, high, step = number(), number(), abs(number()) or Decimal(1)
+    low, high = number(), number()
+    step = Decimal(rng.randint(1, 600)).scaleb(-rng.randrange(4))
     compiler = LanguageCompiler()
     try:
         language = decimals(exclusive_minimum=low, maximum=high, multiple_of=step)

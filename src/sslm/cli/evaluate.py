@@ -94,7 +94,8 @@ def evaluate(
 ) -> None:
     """Measure how far an artifact is from its float32 source on a text.
 
-    Perplexities and divergence are floats, outside the promise of equal bits.
+    The exact perplexity and log-likelihood of MODEL are the same on every machine; the other
+    perplexities and the divergence are floats, outside the promise of equal bits.
     """
     count = thread_count(threads)
     use_blas_threads(count)
@@ -137,7 +138,8 @@ def evaluate(
                 on_progress=lambda done, total: report("tokens", done, total),
             )
     if as_json:
-        print_json(asdict(found) | {"perplexity_change": found.perplexity_change})
+        exact = {"exact_perplexity": str(found.exact_perplexity)}
+        print_json(asdict(found) | exact | {"perplexity_change": found.perplexity_change})
     else:
         print_text(_lines(found))
 
@@ -156,6 +158,8 @@ def _own_names() -> Iterator[None]:
 def _lines(found: "Evaluation") -> str:
     return (
         f"perplexity         {found.perplexity:.4f}\n"
+        f"exact perplexity   {found.exact_perplexity} "
+        f"(log-likelihood {found.log_likelihood_q20} / 2^20)\n"
         f"source perplexity  {found.source_perplexity:.4f}\n"
         f"change             {found.perplexity_change:+.4%} "
         f"(standard error {_percent(found.standard_error)}, "

@@ -3,25 +3,21 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from sslm.artifact import Artifact
-from sslm.backends.reference import kernels
-from sslm.backends.reference.panels import int32_values
 from sslm.convert.evaluate import Evaluation, Float64Array, Int64Array, evaluate
 from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
+from sslm.engine.logprobs import PromptLogprobs
 from sslm.engine.runner import Runner
 from sslm.errors.commands import SourceFileMismatchError
 from sslm.errors.model import SourceMismatchError
 from sslm.errors.reading import UnreadableFileError
-from sslm.numerics.block_float import bfp16
-from sslm.program.ops import Logits, RmsNorm
-from sslm.program.program import Program, SegmentKind
 from sslm.runtime.chunk import Chunk
-from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.tokenizer import Tokenizer
 
@@ -29,20 +25,22 @@ from sslm.text.tokenizer import Tokenizer
 class ArtifactLogits:
     """The integer model in the form that :func:`sslm.convert.evaluate.evaluate` takes.
 
-    Logits are integers at an exponent that is the same within a row and that no greedy choice
-    needs, so plans do not report it. It follows from the row's residual, which the sequence still
-    holds after the head, by the final norm of the reference backend (docs/arithmetic.md, 3.2, 3.3
-    and 3.10).
+    Beside the floats that are compared with those of the source, it adds up exact log-probabilities
+    of the tokens that are scored (docs/arithmetic.md, 5.10).
 
     Args:
         artifact: The model.
         runner: Of the artifact.
+
+    Attributes:
+        log_likelihood_q20: Sum over all windows of which :meth:`end_window` was told.
     """
 
     def __init__(self, artifact: Artifact, runner: Runner) -> None:
         self._runner = runner
-        self._norm, self._logits = _head_ops(runner.program)
-        self._gain = int32_values(artifact.tensors[self._norm.gain]).astype(np.int64)
+        self._vocab_size = artifact.config.vocab_size
+        self._window: PromptLogprobs | None = None
+        self.log_likelihood_q20 = 0
 
     def logits_blocks(self, token_ids: Int64Array, rows_per_block: int) -> Iterator[Float64Array]:
         """Yield the logits after every token of one window that starts from nothing.
@@ -54,48 +52,35 @@ class ArtifactLogits:
         Yields:
             float64 [rows, vocab_size].
         """
+        ids = token_ids.tolist()
+        self._window = PromptLogprobs(self._runner, ids, 0)
         options = SequenceOptions(
-            context_tokens=len(token_ids), chunk_tokens=rows_per_block, has_all_logits=True
+            context_tokens=len(ids),
+            chunk_tokens=rows_per_block,
+            has_all_logits=True,
+            chooses=True,
         )
         with self._runner.sequence(options) as sequence:
-            sequence.push(token_ids.tolist())
+            sequence.push(ids)
             while sequence.has_work:
                 for _, chunk in self._runner.advance([sequence]):
-                    yield self._natural(sequence, chunk)
+                    self._window.take(chunk)
+                    yield self._natural(chunk)
 
-    def _natural(self, sequence: Sequence, chunk: Chunk) -> Float64Array:
+    def end_window(self, first_scored: int) -> None:
+        """Add the log-probabilities of the last window's tokens from *first_scored* on."""
+        if self._window is not None:
+            found = self._window.found[first_scored:]
+            self.log_likelihood_q20 += sum(one.q20 for one in found if one is not None)
+
+    def _natural(self, chunk: Chunk) -> Float64Array:
         rows = chunk.span.row_count
-        if chunk.span.logits is None:
-            raise AssertionError("the sequence was made with all logits")
-        width = self._logits.out.width
-        logits = np.frombuffer(chunk.span.logits, dtype=np.int64, count=rows * width)
-        shifts = self._row_exponents(sequence, rows) - self._logits.matrix.exponent
-        return np.ldexp(logits.reshape(rows, width).astype(np.float64), shifts[:, None])
-
-    def _row_exponents(self, sequence: Sequence, rows: int) -> Int64Array:
-        """Return the exponents of the codes that the head multiplied, int64 [rows]."""
-        norm = self._norm
-        width = norm.source.width
-        residual = np.frombuffer(sequence.memory.residual, dtype=np.int32, count=rows * width)
-        normed, _ = kernels.rmsnorm(
-            residual.reshape(rows, width).astype(np.int64),
-            self._gain,
-            gain_exponent=norm.gain_exponent,
-            epsilon=norm.epsilon,
-            fraction_bits=norm.source.fraction_bits,
-            out_fraction_bits=norm.out.fraction_bits,
-        )
-        return bfp16(normed)[1]
-
-
-def _head_ops(program: Program) -> tuple[RmsNorm, Logits]:
-    """Return the final norm and the logits op of the first head segment."""
-    segment = program.segments[program.first_head_index]
-    norms = [op for op in segment.ops if isinstance(op, RmsNorm)]
-    logits = [op for op in segment.ops if isinstance(op, Logits)]
-    if segment.kind is not SegmentKind.HEAD or not norms or not logits:
-        raise AssertionError("a head segment normalises the residual and scores it")
-    return norms[0], logits[0]
+        if chunk.span.logits is None or chunk.span.logit_exponents is None:
+            raise AssertionError("the sequence was made with all logits and room for scores")
+        count = rows * self._vocab_size
+        logits = np.frombuffer(chunk.span.logits, dtype=np.int64, count=count)
+        exponents = np.frombuffer(chunk.span.logit_exponents, dtype=np.int32, count=rows)
+        return np.ldexp(logits.reshape(rows, -1).astype(np.float64), exponents[:, None])
 
 
 def require_source(artifact: Artifact, path: str | os.PathLike[str]) -> None:
@@ -149,12 +134,15 @@ def evaluate_artifact(
         )
     tokenizer = Tokenizer(artifact.vocabulary)
     token_ids = tokenizer.encode(text, add_bos=False, add_eos=False)[:token_limit]
-    return evaluate(
+    model = ArtifactLogits(artifact, runner)
+    found = evaluate(
         token_ids,
         source=FloatReference(source).logits_blocks,
-        artifact=ArtifactLogits(artifact, runner).logits_blocks,
+        artifact=model.logits_blocks,
         context=context,
         stride=stride,
         bos_token_id=artifact.vocabulary.bos_token_id if artifact.vocabulary.add_bos else None,
         on_progress=on_progress,
+        on_window=model.end_window,
     )
+    return replace(found, log_likelihood_q20=model.log_likelihood_q20)

@@ -8,12 +8,14 @@ paired observations.
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
 
 from sslm import limits
 from sslm.errors.model import EvaluationWindowError, SourceMismatchError, TextTooShortError
+from sslm.program.choice import SCORE_BITS
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -44,6 +46,8 @@ class Evaluation:
         clustered_standard_error: Of mean_difference, taking only windows as independent; None
             below two.
         top1_agreement: Part of the scored positions where both have the same likeliest token.
+        log_likelihood_q20: Sum of the artifact's log-probabilities of the scored tokens, times
+            2**20: an integer, the same on every machine. None where only floats are known.
     """
 
     perplexity: float
@@ -55,6 +59,17 @@ class Evaluation:
     standard_error: float | None
     clustered_standard_error: float | None
     top1_agreement: float
+    log_likelihood_q20: int | None = None
+
+    @property
+    def exact_perplexity(self) -> Decimal | None:
+        """Perplexity of the artifact by its exact log-likelihood, rounded to six places."""
+        if self.log_likelihood_q20 is None:
+            return None
+        context = Context(prec=60)
+        nats = context.divide(Decimal(-self.log_likelihood_q20), Decimal(self.tokens << SCORE_BITS))
+        # The exponential of decimal is correctly rounded, so that it is the same everywhere.
+        return nats.exp(context).quantize(Decimal("0.000001"), context=context)
 
     @property
     def perplexity_change(self) -> float:
@@ -90,6 +105,7 @@ def evaluate(
     stride: int = 512,
     bos_token_id: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    on_window: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Score every token of a text under both models.
 
@@ -105,6 +121,7 @@ def evaluate(
         stride: From 1, or from 2 with *bos_token_id*, to *context*.
         bos_token_id: Set in front of every window, as part of *context*, if the tokenizer adds it.
         on_progress: Called after each window with the positions scored so far and in all.
+        on_window: Called after each window with the first of its positions that was scored.
 
     Raises:
         EvaluationWindowError: If *context* or *stride* is out of range.
@@ -121,6 +138,8 @@ def evaluate(
     for window in windows:
         ids = np.array([*prefix, *token_ids[window.first : window.end]], dtype=np.int64)
         scores.append(_score_window(ids, window.first_scored, source, artifact))
+        if on_window is not None:
+            on_window(window.first_scored)
         done += len(scores[-1].kl)
         if on_progress is not None:
             on_progress(done, total)

@@ -1,9 +1,12 @@
 """``sslm eval``: its report and what it refuses."""
 
+import math
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from sslm.engine.model import Model
 from tests.converted import STORIES_SOURCE
 from tests.data import shared_data
 from tests.unit.cli.commands import Commands
@@ -117,3 +120,35 @@ def test_the_text_is_checked(
 
 def test_source_and_text_must_be_given(sslm_command: Commands, stories: Path) -> None:
     sslm_command.text("eval", stories, code=2)
+
+
+def test_the_exact_perplexity_is_that_of_the_log_probabilities(
+    sslm_command: Commands, stories: Path
+) -> None:
+    """Windows overlap, so that some tokens of each are only read."""
+    arguments = (
+        *("eval", stories, "--source", STORIES_SOURCE, "--text", TEXT, "--limit-tokens", "90"),
+        *("--context", "40", "--stride", "25"),
+    )
+    facts = sslm_command.json(*arguments)
+    with Model(stories) as model:
+        vocabulary = model.artifact.vocabulary
+        first = [vocabulary.bos_token_id] if vocabulary.add_bos else []
+        ids = model.tokenizer.encode(TEXT.read_bytes().decode("utf-8"), add_bos=False)[:90]
+        total, scored_end = 0, 0
+        for start in range(0, 90, 25 - len(first)):
+            end = min(start + 40 - len(first), 90)
+            window = [*first, *ids[start:end]]
+            told = model.generate(window, max_tokens=1, prompt_logprobs=0).prompt_logprobs or []
+            scored = told[max(1, len(first) + scored_end - start) :]
+            total += sum(one.q20 for one in scored if one is not None)
+            scored_end = end
+            if end == 90:
+                break
+    assert facts["log_likelihood_q20"] == total
+    exact = Decimal(facts["exact_perplexity"])
+    assert float(exact) == pytest.approx(math.exp(-total / 2**20 / facts["tokens"]), abs=6e-7)
+    assert float(exact) == pytest.approx(facts["perplexity"], rel=1e-5)
+    assert f"exact perplexity   {exact} (log-likelihood {total} / 2^20)\n" in sslm_command.text(
+        *arguments
+    )

@@ -15,6 +15,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.damped_prompts import PROMPTS
@@ -95,15 +96,15 @@ def compare(
 ) -> list[Repetition]:
     """Let both decoders continue the prompts."""
     decoders: dict[str, AnswerOptions] = {"greedy": {}, "damped": damping}
-    found = []
-    for name, options in decoders.items():
-        answers = []
-        for index, prompt in enumerate(prompts):
-            on_progress(name, index, len(prompts))
-            answers.append(model.generate(prompt, max_tokens=tokens, **options))
-        on_progress(name, len(prompts), len(prompts))
-        found.append(measure(name, answers))
-    return found
+    return [
+        measure(
+            name,
+            model.generate_many(
+                prompts, max_tokens=tokens, on_progress=partial(on_progress, name), **options
+            ),
+        )
+        for name, options in decoders.items()
+    ]
 
 
 def main() -> int:

@@ -131,6 +131,14 @@ def by_batch(model: Model, requests: list[Asked]) -> list[Answer | None]:
         return [_of_batch(line) for line in out.read_bytes().splitlines()]
 
 
+def by_answers(model: Model, requests: list[Asked]) -> list[Answer | None]:
+    """Take the first of two answers of ``generate_n``, which are computed together."""
+    return [
+        None if one.is_chat else Answer.of(model.generate_n(one.prompt, 2, **one.options)[0])
+        for one in requests
+    ]
+
+
 def by_session(model: Model, requests: list[Asked]) -> list[Answer | None]:
     """Say the last message in a session, take it back, and say it again with all of it saved."""
     answers: list[Answer | None] = []
@@ -204,6 +212,7 @@ FACES: dict[str, Face] = {
     "sslm batch": by_batch,
     "session.say, all of it saved": by_session,
     "sequence, all at once in slices": by_slices,
+    "generate_n, the first of two": by_answers,
 }
 
 

@@ -86,6 +86,12 @@ def test_every_minute_may_have_a_leap_second_somewhere() -> None:
             assert _has("time", text) == (offset == 0)
 
 
+def test_offsets_of_leap_seconds_are_offsets() -> None:
+    for text in ("23:59:60+24:00", "23:59:60-24:00", "00:00:60+00:61", "22:59:60-1:00"):
+        assert not _has("time", text, exact=True)
+    assert _has("time", "00:00:60+00:01", exact=True)
+
+
 def test_lengths_of_host_names() -> None:
     for size in (1, 2, 62, 63, 64):
         assert _has("hostname", "a" * size) == (size < 64)

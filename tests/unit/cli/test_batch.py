@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -15,8 +16,12 @@ import pytest
 
 from sslm.cli.app import run
 from sslm.engine.model import Model
+from sslm.errors.batches import BatchInputChangedError
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.sampling.seeds import answer_seed, row_seed
+from sslm.serving.batch_input import BatchInput
+from sslm.serving.batch_job import BatchJob
+from sslm.serving.batch_lines import JobOptions
 from tests.unit.cli.commands import Commands, start
 
 TEXT, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -286,6 +291,53 @@ def test_what_depends_on_the_machine_stops_the_job(
     assert len(answered(out)) == 30
     facts = sslm_command.json("batch", source, "-o", out, *rest, code=4)
     assert (facts["resumed"], facts["rows"]) == (30, 31)
+
+
+def test_a_full_disk_stops_the_job(
+    sslm_command: Commands, stories: Path, source: Path, tmp_path: Path
+) -> None:
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    rest = ("-m", stories, "-t", 1)
+    sslm_command.text("batch", source, "-o", whole, *rest, code=4)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # A write beyond the limit fails in its middle, as on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (whole.stat().st_size // 2, before[1]))
+    try:
+        assert sslm_command.error("batch", source, "-o", out, *rest, code=5) == "DiskFullError"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert out.read_bytes().endswith(b"\n")
+    assert whole.read_bytes().startswith(out.read_bytes())
+    sslm_command.text("batch", source, "-o", out, *rest, code=4)
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_file_that_changes_meanwhile_stops_the_job(
+    stories: Path, source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with Model(stories) as model:
+        requests = BatchInput(source)
+        options = JobOptions(
+            seed=0,
+            max_tokens=5,
+            context_tokens=model.context_tokens,
+            date=None,
+            model="stories",
+            is_any_model=False,
+        )
+        source.write_text("".join([*rows(20), *rows(10, seed=5)]))
+        with pytest.raises(BatchInputChangedError):
+            BatchJob(model, requests, options).run(out)
+        # What was read before is answered as it was, unless it was still in the making.
+        assert lines_of(out) < 30
+        source.write_text("".join(rows(30)))
+        told: list[tuple[int, int]] = []
+        summary = BatchJob(model, requests, options).run(
+            out, on_progress=lambda done, total: told.append((done, total))
+        )
+        assert (summary.answered, summary.refused) == (24, 6)
+        assert told == [(done, 30) for done in range(summary.resumed, 31)]
 
 
 def lines_of(path: Path) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sslm.artifact import read_artifact
 from sslm.backends.native import NativeBackend
-from sslm.errors.base import SslmError
+from sslm.errors.base import SslmError, StateError
 from sslm.model.llama import build_llama
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.plan import Plan
@@ -88,12 +88,16 @@ def save_trip(subject: SaveSubject) -> Trip:
     What is refused must have taken nothing. What is not must give the same save again, so that no
     byte goes unseen, and must run: to whatever end, but to one.
     """
-    plan, pool = subject.plan, KvPool(subject.plan.program.state_layout, 4)
+    plan = subject.plan
 
     def trip(content: bytes, offset: int) -> str | None:
+        # Of this process, as a sweep may be a fork of the one that made the save.
+        pool = KvPool(plan.program.state_layout, 4)
         try:
             sequence = restore(content, plan.program, pool, MODEL_ID, _OPTIONS)
-        except SslmError:
+        except SslmError as error:
+            if isinstance(error, StateError):
+                return f"refused for what the save is not to blame for: {error}"
             if pool.held_page_count:
                 return "refused, and pages are held"
             raise

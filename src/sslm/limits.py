@@ -413,3 +413,26 @@ BATCH_WINDOW_ROWS: Final = 256
 BATCH_SYNC_NS: Final = 1_000_000_000
 """Nanoseconds after which what was written is made to outlast a power cut: a second is computed
 again at most."""
+
+SCHEMA_NAME_SIZE_CHARS_MAX: Final = 64
+"""Characters of a schema's name."""
+
+STORED_SCHEMA_COUNT_MAX: Final = 1024
+"""Schemas in one model file."""
+
+STORED_SCHEMA_SIZE_BYTES_MAX: Final = 1 << 26
+"""Bytes of one compiled schema in a file; those of forms take 10 to 200 KB."""
+
+STORED_SCHEMA_PART_SIZE_BYTES_MAX: Final = 1 << 22
+"""Bytes of the numbers of an automaton, or of its tables, each of which may take 20 in memory:
+as many as ``SCHEMA_TRANSITIONS_MAX`` can need."""
+
+STORED_SCHEMA_MASKS_SIZE_BYTES_MAX: Final = 1 << 26
+"""Bytes of the masks of one schema when they are in use: ``SCHEMA_MASK_COUNT_MAX`` of them at a
+vocabulary of 2**17."""
+
+STORED_SCHEMA_OPTIONS_SIZE_BYTES_MAX: Final = 1 << 10
+"""Bytes of the options of a compiled schema."""
+
+SSLM_SCHEMAS_SIZE_BYTES_MAX: Final = 1 << 28
+"""Bytes of all compiled schemas in a model file."""

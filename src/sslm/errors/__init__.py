@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sslm.errors.saves import *
     from sslm.errors.schema import *
     from sslm.errors.schema_documents import *
+    from sslm.errors.schema_files import *
     from sslm.errors.sessions import *
     from sslm.errors.status import *
     from sslm.errors.text import *
@@ -54,6 +55,7 @@ MODULES: Final = (
     "saves",
     "schema",
     "schema_documents",
+    "schema_files",
     "sessions",
     "text",
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sslm.artifact.file_bytes import FileBytes
 from sslm.artifact.golden import Golden
 from sslm.artifact.provenance import Provenance
+from sslm.artifact.stored_schemas import StoredSchemas
 from sslm.closing import Closing
 from sslm.memory import huge_page_bytes
 from sslm.model.config import ModelConfig
@@ -30,6 +31,8 @@ class Artifact(Closing):
         chat_template: Jinja source, or None if the model has none.
         provenance: Where the artifact came from.
         golden: Runs that any machine can replay, or None.
+        schemas: Compiled for its vocabulary, by name.
+        vocabulary_sha256: 32 bytes, of what the file says of its vocabulary.
         model_id: 32 bytes, the name of all that can change a token.
         file_size_bytes: Size of the file.
         file: The bytes behind ``tensors``.
@@ -43,6 +46,8 @@ class Artifact(Closing):
     chat_template: str | None
     provenance: Provenance
     golden: Golden | None
+    schemas: StoredSchemas
+    vocabulary_sha256: bytes
     model_id: bytes
     file_size_bytes: int
     file: FileBytes

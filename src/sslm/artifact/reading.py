@@ -10,6 +10,7 @@ from sslm.artifact.file_bytes import CopiedFile, FileBytes
 from sslm.artifact.golden import decode_golden
 from sslm.artifact.int4_checks import check_int4_mantissas
 from sslm.artifact.provenance import decode_provenance
+from sslm.artifact.stored_schemas import NO_SCHEMAS, StoredSchemas
 from sslm.artifact.tensor_checks import check_tensor
 from sslm.artifact.tokenizer_section import decode_vocabulary
 from sslm.errors.artifact import (
@@ -80,6 +81,8 @@ def artifact_from(file: FileBytes) -> Artifact:
         chat_template=_read_template(sections.get(SectionType.CHAT_TEMPLATE)),
         provenance=provenance,
         golden=golden,
+        schemas=_read_schemas(sections),
+        vocabulary_sha256=vocabulary_section.sha256,
         model_id=model_identity(sections, head.arithmetic_version),
         file_size_bytes=file.view.nbytes,
         file=file,
@@ -91,6 +94,17 @@ def _read_template(section: Section | None) -> str | None:
         return None
     reader = BoundedReader(section.data, base_offset_bytes=section.place.offset_bytes)
     return reader.utf8_of("chat template", size_bytes=reader.size_bytes)
+
+
+def _read_schemas(sections: Mapping[SectionType, Section]) -> StoredSchemas:
+    section = sections.get(SectionType.SCHEMAS)
+    if section is None:
+        return NO_SCHEMAS
+    return StoredSchemas.read(
+        section.data,
+        base_offset_bytes=section.place.offset_bytes,
+        vocabulary_sha256=sections[SectionType.TOKENIZER].sha256,
+    )
 
 
 def _read_tensors(sections: Mapping[SectionType, Section]) -> Mapping[str, Tensor]:

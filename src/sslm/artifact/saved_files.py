@@ -51,7 +51,7 @@ def read_saved_file(
         TruncatedFileError: If it became shorter meanwhile.
         UnreadableFileError: If the system refuses, or it is a folder, a pipe or a device.
     """
-    found = _beginning(path, len(SAVE_MAGIC))
+    found = beginning_of(path, len(SAVE_MAGIC))
     if found != SAVE_MAGIC:
         raise NotASaveError(found)
     return CopiedFile(path, size_at_most_bytes=size_at_most_bytes).view
@@ -68,7 +68,7 @@ def require_record_place(path: str | os.PathLike[str]) -> None:
         ArgumentError: As :func:`sslm.artifact.atomic_file.require_place` does.
     """
     require_place(path, is_replaced=True)
-    if os.path.lexists(path) and _beginning(path, len(RECORD_MAGIC)) not in (b"", RECORD_MAGIC):
+    if os.path.lexists(path) and beginning_of(path, len(RECORD_MAGIC)) not in (b"", RECORD_MAGIC):
         raise OutputNotFileError(os.fspath(path), "it is no record of a request")
 
 
@@ -80,13 +80,18 @@ def read_record_file(path: str | os.PathLike[str]) -> memoryview:
         MemoryBudgetError: If it is larger than records are; likewise.
         CopyMemoryError, TruncatedFileError, UnreadableFileError: As :func:`read_saved_file` does.
     """
-    found = _beginning(path, len(RECORD_MAGIC))
+    found = beginning_of(path, len(RECORD_MAGIC))
     if found != RECORD_MAGIC:
         raise NotARecordError(found)
     return CopiedFile(path, size_at_most_bytes=limits.RECORD_SIZE_BYTES_MAX).view
 
 
-def _beginning(path: str | os.PathLike[str], size_bytes: int) -> bytes:
+def beginning_of(path: str | os.PathLike[str], size_bytes: int) -> bytes:
+    """Return the first bytes of a regular file, fewer if it has no more.
+
+    Raises:
+        UnreadableFileError: If the system refuses, or it is a folder, a pipe or a device.
+    """
     try:
         with open_regular_file(Path(path)) as file:
             return file.read(size_bytes) or b""

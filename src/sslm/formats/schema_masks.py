@@ -1,4 +1,4 @@
-"""Masks of a compiled schema, small: most differ little from another one; see docs/format.md, 16."""
+"""Masks of a compiled schema, kept small, as most differ little; see docs/format.md, 16."""
 
 from enum import IntEnum
 

@@ -11,7 +11,7 @@ from sslm.formats.schema_automaton import Row
 from sslm.formats.whole_numbers import NumberSource, encode_numbers
 
 NONE: Final = U32_MAX
-"""The distance of states that the vocabulary cannot complete, and the mask of those that need none."""
+"""No distance, where the vocabulary cannot complete a text; no mask, where none is needed."""
 FREE: Final = -1
 """The only token of a state with a choice."""
 _PART: Final = "table of states"
@@ -19,7 +19,7 @@ _PART: Final = "table of states"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTables:
-    """For each state of an automaton:
+    """What is known of each state of an automaton.
 
     Args:
         only_tokens: int32: the one token that it allows, or ``FREE``.

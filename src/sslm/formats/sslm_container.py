@@ -39,6 +39,7 @@ _CONVERTED: Final = ("no .sslm file", "convert other model files with `sslm conv
 _SAVES: Final = {
     b"SSLMCHAT": ("a saved session", "open its model, and pass the bytes to restore_session"),
     b"SSLMSAVE": ("a saved sequence", "open its model, and restore the bytes with that"),
+    b"SSLMSCHM": ("a compiled schema", "put it into a model file with `sslm schema add`"),
 }
 """What else begins with these letters, and what is to be done with it."""
 FORMAT_VERSION: Final = 16
@@ -63,6 +64,7 @@ class SectionType(IntEnum):
     TENSORS = 16
     TOKENIZER = 20
     CHAT_TEMPLATE = 21
+    SCHEMAS = 65
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,7 @@ RULES: Final[Mapping[SectionType, SectionRule]] = MappingProxyType(
         SectionType.TENSORS: _rule(_MANIFEST_SIZE_BYTES_MAX, True, True),
         SectionType.TOKENIZER: _rule(limits.SSLM_TOKENIZER_SIZE_BYTES_MAX, True, True),
         SectionType.CHAT_TEMPLATE: _rule(limits.SSLM_TEMPLATE_SIZE_BYTES_MAX, False, True),
+        SectionType.SCHEMAS: _rule(limits.SSLM_SCHEMAS_SIZE_BYTES_MAX, False, False),
     }
 )
 

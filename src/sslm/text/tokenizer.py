@@ -132,6 +132,16 @@ class Tokenizer:
                 ids += [piece] if isinstance(piece, int) else self._encode_plain(piece)
         return ids
 
+    def encode_continuation(self, text: str) -> list[int]:
+        """Return the ids of plain text that goes on behind other text: nothing comes first.
+
+        Errors are those of :meth:`encode`.
+        """
+        ids: list[int] = []
+        for piece in self._user_defined.split(checked_text("the text", text)):
+            ids += [piece] if isinstance(piece, int) else self._encoder.encode(piece)
+        return ids
+
     def token_bytes(self, token_id: int) -> bytes:
         """Return the UTF-8 bytes, not always whole characters, that *token_id* adds to a text.
 

@@ -1,0 +1,273 @@
+"""Schemas of answers, compiled for the vocabulary of a model."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from sslm import limits
+from sslm.artifact.prepared_schema import (
+    PreparedSchema,
+    decode_schema,
+    prepare_schema,
+    renamed,
+    require_schema_name,
+)
+from sslm.artifact.schema_files import read_prepared_schema, write_prepared_schema
+from sslm.engine.options import require_bool
+from sslm.engine.schema_sources import schema_document, schema_title
+from sslm.engine.schema_vocabulary import schema_vocabulary
+from sslm.errors.schema_files import SchemaTablesError
+from sslm.formats.bounded_reader import BoundedReader
+from sslm.schema.budget import Budget
+from sslm.schema.compiling import check, compile_schema
+from sslm.schema.cross_check import first_difference
+from sslm.schema.options import FREE_LEVELS, RECURSION_LEVELS, SchemaOptions
+from sslm.schema.refusals import Unsupported
+from sslm.schema.token_tables import TokenTables
+from sslm.text.tokenizer import Tokenizer
+
+DEFAULT_NAME: Final = "schema"
+_NO_NAME: Final = re.compile("[^A-Za-z0-9._-]+")
+
+
+class Schema:
+    """A JSON Schema, compiled for one vocabulary: what each place of an answer allows, by token id.
+
+    Immutable; threads may share one. It is picklable, and equal to another one if their names and
+    their files would be the same.
+    """
+
+    def __init__(self, prepared: PreparedSchema) -> None:
+        self._prepared = prepared
+
+    @staticmethod
+    def check(
+        source: object,
+        *,
+        free_levels: int = FREE_LEVELS,
+        recursion_levels: int = RECURSION_LEVELS,
+        unknown_keywords: Literal["refuse", "ignore"] = "refuse",
+        formats: Literal["assert", "annotate"] = "assert",
+        documents: Mapping[str, object] | None = None,
+    ) -> list[Unsupported]:
+        """Return everything in a schema that cannot be enforced exactly; nothing if all can.
+
+        Arguments are those of :meth:`compile`; no vocabulary is needed.
+
+        Raises:
+            SchemaError: If *source* is no schema, or no value satisfies it.
+        """
+        options = SchemaOptions(
+            free_levels=free_levels,
+            recursion_levels=recursion_levels,
+            unknown_keywords=unknown_keywords,
+            formats=formats,
+            documents=documents or {},
+        )
+        return check(schema_document(source), options)
+
+    @classmethod
+    def compile(
+        cls,
+        source: object,
+        *,
+        tokenizer: Tokenizer,
+        name: str | None = None,
+        canonical_spans: bool = True,
+        free_levels: int = FREE_LEVELS,
+        recursion_levels: int = RECURSION_LEVELS,
+        unknown_keywords: Literal["refuse", "ignore"] = "refuse",
+        formats: Literal["assert", "annotate"] = "assert",
+        documents: Mapping[str, object] | None = None,
+        budget: Budget | None = None,
+    ) -> Self:
+        """Compile a schema.
+
+        Args:
+            source: A JSON Schema as a dict, as JSON text or bytes, or a ``pathlib.Path`` of a file
+                of it; a pydantic model class; or a dataclass or TypedDict class of simple types.
+            tokenizer: ``model.tokenizer`` of the model that is to answer.
+            name: At most 64 letters, digits, ``.``, ``_`` and ``-``; None takes the class's, the
+                file's or the title, or ``"schema"``.
+            canonical_spans: Whether text without a choice is split into tokens as the tokenizer
+                does it, and in no other way.
+            free_levels: Lists and objects in each other where the schema says nothing.
+            recursion_levels: How often a recursive part may contain itself.
+            unknown_keywords: Whether keywords that nobody knows are refused or ignored.
+            formats: Whether ``format`` is enforced, or says nothing.
+            documents: What references may lead to besides the schema itself, by URI.
+            budget: What compiling may take; None for the default.
+
+        Raises:
+            UnsupportedSchemaError: If something in it cannot be enforced exactly; :meth:`check`
+                tells all of it.
+            UnsatisfiableSchemaError, UnspellableSchemaError: If no answer satisfies it, or the
+                vocabulary cannot spell one.
+            SchemaBudgetError: If it takes more than *budget*; says what grew.
+            SchemaSourceError, SchemaNameError, SchemaCapacityError: As their names say.
+            SchemaError: Whatever else is wrong with it; one class per cause.
+            OptionRangeError: If an option is out of range.
+        """
+        require_bool("canonical_spans", canonical_spans)
+        if name is not None:
+            require_schema_name(name)
+        options = SchemaOptions(
+            free_levels=free_levels,
+            recursion_levels=recursion_levels,
+            unknown_keywords=unknown_keywords,
+            formats=formats,
+            documents=documents or {},
+        )
+        compiled = compile_schema(schema_document(source), options, budget)
+        vocabulary = schema_vocabulary(tokenizer)
+        return cls(
+            prepare_schema(
+                compiled,
+                options,
+                name=name or _usable(schema_title(source)) or DEFAULT_NAME,
+                trie=vocabulary.trie,
+                split=tokenizer.encode_continuation if canonical_spans else None,
+                vocabulary_sha256=vocabulary.sha256,
+            )
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        tokenizer: Tokenizer | None = None,
+        cross_check: bool = True,
+    ) -> Self:
+        """Read a schema that :meth:`save` wrote.
+
+        Args:
+            path: Of the file.
+            tokenizer: Of the model that is to answer. Without it, only what can be seen of the file
+                alone is checked.
+            cross_check: Whether its tables are worked out again from its automaton and compared,
+                which takes as long as it took when it was compiled. False trusts whoever made the
+                file; answers are held to the automaton either way.
+
+        Raises:
+            ArtifactError: If it is not such a file; one class per defect.
+            SchemaVocabularyError: If it is for another vocabulary.
+            SchemaTablesError: If its tables are not those that its automaton gives.
+        """
+        require_bool("cross_check", cross_check)
+        schema = cls(read_prepared_schema(path))
+        if tokenizer is not None:
+            schema.require_tokenizer(tokenizer)
+            if cross_check:
+                schema.cross_check(tokenizer)
+        return schema
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schema to a file, ``.sslms`` by custom, replacing what has that name.
+
+        Raises:
+            DiskFullError, UnwritableFileError: If the system has no room, or refuses.
+            ArgumentError: If something lies there that is no regular file.
+        """
+        write_prepared_schema(Path(path), self._prepared)
+
+    def renamed(self, name: str) -> "Schema":
+        """Return this schema under another name.
+
+        Raises:
+            SchemaNameError: If schemas cannot have it.
+        """
+        require_schema_name(name)
+        return self if name == self.name else Schema(renamed(self._prepared, name))
+
+    def require_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Raise SchemaVocabularyError unless it was compiled for the vocabulary of a tokenizer."""
+        self._prepared.require_vocabulary(schema_vocabulary(tokenizer).sha256)
+
+    def cross_check(self, tokenizer: Tokenizer) -> None:
+        """Work its tables out again, and compare.
+
+        Raises:
+            SchemaVocabularyError: If it is for another vocabulary.
+            SchemaTablesError: If something differs; says what, and in which state.
+        """
+        self.require_tokenizer(tokenizer)
+        vocabulary = schema_vocabulary(tokenizer)
+        split = tokenizer.encode_continuation if self._prepared.has_canonical_spans else None
+        difference = first_difference(self.tables, vocabulary.trie, split)
+        if difference is not None:
+            raise SchemaTablesError(self.name, *difference)
+
+    @property
+    def prepared(self) -> PreparedSchema:
+        """All that is known of it."""
+        return self._prepared
+
+    @property
+    def name(self) -> str:
+        """By which it is found among the schemas of a model."""
+        return self._prepared.name
+
+    @property
+    def document(self) -> str:
+        """The JSON Schema, compact, keys in their order."""
+        return self._prepared.document.decode()
+
+    @property
+    def digest(self) -> str:
+        """Hex name of all that an answer can depend on: vocabulary, automaton and tables."""
+        return self._prepared.digest.hex()
+
+    @property
+    def tables(self) -> TokenTables:
+        """The automaton, and what it allows of the vocabulary."""
+        return self._prepared.tables
+
+    @property
+    def state_count(self) -> int:
+        """States of the automaton: places of its answers that differ in what may follow."""
+        return self._prepared.state_count
+
+    @property
+    def mask_count(self) -> int:
+        """Different sets of tokens that these states allow."""
+        return self._prepared.mask_count
+
+    @property
+    def shortest_tokens(self) -> int:
+        """Tokens of the shortest answer; ``max_tokens`` cannot be below."""
+        return self._prepared.shortest_tokens
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that a file holds of it."""
+        return len(self._prepared.encoded)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return self._prepared.encoded == other._prepared.encoded
+
+    def __hash__(self) -> int:
+        return hash(self._prepared.digest)
+
+    def __repr__(self) -> str:
+        states = f"{self.state_count} states, {self.mask_count} masks"
+        return f"<sslm.Schema {self.name!r}: {states}>"
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "Schema"], tuple[bytes]]:
+        """Send what a file holds; whoever receives it checks that as a file is checked."""
+        return _received, (self._prepared.encoded,)
+
+
+def _received(encoded: bytes) -> Schema:
+    return Schema(decode_schema(BoundedReader(memoryview(encoded))))
+
+
+def _usable(title: str | None) -> str | None:
+    """Return a title as a name, or None if nothing of it is left."""
+    if title is None:
+        return None
+    return _NO_NAME.sub("-", title).strip("-")[: limits.SCHEMA_NAME_SIZE_CHARS_MAX] or None

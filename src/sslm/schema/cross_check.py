@@ -1,0 +1,43 @@
+"""Whether tables are those that an automaton and a vocabulary give."""
+
+from collections.abc import Iterable
+
+from sslm.schema.spans import FREE, Split
+from sslm.schema.step_table import NO_STATE
+from sslm.schema.token_tables import TokenTables, build_token_tables
+from sslm.schema.token_trie import TokenTrie
+
+
+def first_difference(
+    tables: TokenTables, trie: TokenTrie, split: Split | None
+) -> tuple[str, int] | None:
+    """Work tables out again, and return what differs first, and in which state; or None.
+
+    Takes as long as building them.
+
+    Args:
+        tables: Of an automaton that was checked; what is asked is whether the rest belongs to it.
+        trie: The vocabulary's content.
+        split: The tokenizer's own, or None if spans without a choice are spelled anyhow.
+
+    Raises:
+        SchemaError: What building them raises.
+    """
+    expected = build_token_tables(tables.table, trie, split)
+    pairs: tuple[tuple[str, Iterable[object], Iterable[object]], ...] = (
+        ("the only token", tables.only.tokens, expected.only.tokens),
+        ("what the only token leads to", tables.only.targets, expected.only.targets),
+        ("the distance to an end", tables.distances, expected.distances),
+        ("the mask", _masks_by_state(tables), _masks_by_state(expected)),
+    )
+    for what, found, right in pairs:
+        for state, (one, other) in enumerate(zip(found, right, strict=True)):
+            if one != other:
+                return what, state
+    return None
+
+
+def _masks_by_state(tables: TokenTables) -> Iterable[bytes | None]:
+    for state, index in enumerate(tables.mask_indices):
+        has_mask = index != NO_STATE and tables.only.tokens[state] == FREE
+        yield tables.masks[index] if has_mask else None

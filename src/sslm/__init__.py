@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         StreamChunk,
         Usage,
     )
+    from sslm.engine.schema import Schema
     from sslm.engine.session import Session
     from sslm.engine.session_stream import SessionStream
     from sslm.engine.shared_pool import SharedPool
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from sslm.program.parallel_for import ParallelFor
     from sslm.sampling.logprobs import Logprob, TokenLogprob
     from sslm.sampling.options import ChoosingOptions
+    from sslm.schema.refusals import Unsupported
     from sslm.text.message import Message
 
 __all__ = [
@@ -97,6 +99,7 @@ __all__ = [
     "ReplayDifference",
     "ReplayReport",
     "ResourceError",
+    "Schema",
     "Session",
     "SessionFootprint",
     "SessionStream",
@@ -112,6 +115,7 @@ __all__ = [
     "TokenLogprob",
     "UnknownModelError",
     "UnknownOptionError",
+    "Unsupported",
     "Usage",
     "VerifyReport",
     "__version__",
@@ -144,6 +148,7 @@ _HOMES = {
     "RecordedOptions": "sslm.engine.request",
     "ReplayDifference": "sslm.engine.replay",
     "ReplayReport": "sslm.engine.replay",
+    "Schema": "sslm.engine.schema",
     "Session": "sslm.engine.session",
     "SessionFootprint": "sslm.engine.results",
     "SessionStream": "sslm.engine.session_stream",
@@ -152,6 +157,7 @@ _HOMES = {
     "Stream": "sslm.engine.stream",
     "StreamChunk": "sslm.engine.results",
     "TokenLogprob": "sslm.sampling.logprobs",
+    "Unsupported": "sslm.schema.refusals",
     "Usage": "sslm.engine.results",
     "VerifyReport": "sslm.engine.verification",
     "workspace_size_bytes": "sslm.engine.workspace",

@@ -4,7 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from sslm import limits
 from sslm.arguments import checked_int
@@ -41,6 +41,9 @@ from sslm.program.parallel_for import ParallelFor
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from sslm.engine.schema import Schema
 
 
 class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
@@ -103,6 +106,8 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         self._file_sha256: str | None = None
         self._tokenizer: Tokenizer | None = None
         self._chat_template: ChatTemplate | None = None
+        self._is_pinned = sha256 is not None
+        self._trusted_schemas: set[str] = set()
         self._artifact = open_artifact(self.path, mmap=mmap, copy_at_most_bytes=memory_bytes)
         try:
             if sha256 is not None:
@@ -221,6 +226,31 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         if self._chat_template is None:
             self._chat_template = ChatTemplate(self._artifact.chat_template)
         return self._chat_template
+
+    @property
+    def schema_names(self) -> tuple[str, ...]:
+        """Names of the compiled schemas in the file, ascending."""
+        return tuple(self._artifact.schemas)
+
+    def schema(self, name: str) -> "Schema":
+        """Return a compiled schema of the file; whoever asks again gets an equal one.
+
+        When a schema is first asked for it is checked, and its tables are worked out again and
+        compared, unless the model was opened with ``sha256=``: then the file is the one that was
+        meant.
+
+        Raises:
+            UnknownSchemaError: If the file has none of this name; says which it has.
+            SchemaTablesError: If its tables are not those that its automaton gives.
+            ArtifactError: If it is not what compiling writes; one class per defect.
+        """
+        from sslm.engine.schema import Schema
+
+        found = Schema(self._artifact.schemas.named(name))
+        if name not in self._trusted_schemas and not self._is_pinned:
+            found.cross_check(self.tokenizer)
+        self._trusted_schemas.add(name)
+        return found
 
     def footprint(self, sequences: int = 1) -> Footprint:
         """Return the bytes that the model and this many full sequences take.

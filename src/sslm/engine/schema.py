@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -17,7 +18,7 @@ from sslm.artifact.prepared_schema import (
 from sslm.artifact.schema_files import read_prepared_schema, write_prepared_schema
 from sslm.engine.options import require_bool
 from sslm.engine.schema_sources import schema_document, schema_title
-from sslm.engine.schema_vocabulary import schema_vocabulary
+from sslm.engine.schema_vocabulary import schema_vocabulary, split_continuation
 from sslm.errors.schema_files import SchemaTablesError
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.schema.budget import Budget
@@ -128,7 +129,7 @@ class Schema:
                 options,
                 name=name or _usable(schema_title(source)) or DEFAULT_NAME,
                 trie=vocabulary.trie,
-                split=tokenizer.encode_continuation if canonical_spans else None,
+                split=partial(split_continuation, tokenizer) if canonical_spans else None,
                 vocabulary_sha256=vocabulary.sha256,
             )
         )
@@ -195,7 +196,8 @@ class Schema:
         """
         self.require_tokenizer(tokenizer)
         vocabulary = schema_vocabulary(tokenizer)
-        split = tokenizer.encode_continuation if self._prepared.has_canonical_spans else None
+        has_spans = self._prepared.has_canonical_spans
+        split = partial(split_continuation, tokenizer) if has_spans else None
         difference = first_difference(self.tables, vocabulary.trie, split)
         if difference is not None:
             raise SchemaTablesError(self.name, *difference)

@@ -6,6 +6,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from sslm.artifact.tokenizer_section import encode_vocabulary
+from sslm.errors.text import TextNotEncodableError
 from sslm.schema.token_trie import TokenTrie
 from sslm.text.tokenizer import Tokenizer
 
@@ -24,6 +25,14 @@ class SchemaVocabulary:
 
 
 _KNOWN: Final["WeakKeyDictionary[Tokenizer, SchemaVocabulary]"] = WeakKeyDictionary()
+
+
+def split_continuation(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Return the tokenizer's own ids of text behind other text; none if it has no such ids."""
+    try:
+        return tokenizer.encode_continuation(text)
+    except TextNotEncodableError:
+        return []
 
 
 def schema_vocabulary(tokenizer: Tokenizer) -> SchemaVocabulary:

@@ -7,6 +7,7 @@ from typing import Final
 from sslm.artifact import Artifact, GoldenRun
 from sslm.engine.runner import Runner
 from sslm.engine.tracing import TracedRun, run_traced, segment_names, weight_digests
+from sslm.errors.base import ArtifactError, SchemaError
 from sslm.errors.text import TextNotEncodableError, TokenizerFailedError
 from sslm.text.tokenizer import Tokenizer
 
@@ -44,7 +45,7 @@ def verify(
     threads: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> VerifyReport:
-    """Replay every golden run and compare token ids, digests, weights and tokenizer.
+    """Replay every golden run and compare token ids, digests, weights, tokenizer and schemas.
 
     Args:
         artifact: With golden runs.
@@ -77,6 +78,7 @@ def verify(
         or _weight_difference(artifact, runner)
         or _tokenizer_difference(artifact, tokenizer)
         or other_digest
+        or _schema_difference(artifact, tokenizer)
     )
     return VerifyReport(
         ok=first_difference is None,
@@ -116,6 +118,18 @@ def _weight_difference(artifact: Artifact, runner: Runner) -> str | None:
     for name, expected, digest in zip(names, artifact.golden.weight_digests, found, strict=True):
         if expected != digest:
             return f"{name} has other weights than the golden runs were made with"
+    return None
+
+
+def _schema_difference(artifact: Artifact, tokenizer: Tokenizer) -> str | None:
+    """Work out again what each compiled schema allows."""
+    for name in artifact.schemas:
+        from sslm.engine.schema import Schema
+
+        try:
+            Schema(artifact.schemas[name]).cross_check(tokenizer)
+        except (ArtifactError, SchemaError) as error:
+            return f"schema {name}: {error}"
     return None
 
 

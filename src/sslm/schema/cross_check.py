@@ -1,4 +1,4 @@
-"""Whether tables are those that an automaton and a vocabulary give."""
+"""Whether the tables of a vocabulary are those that an automaton gives."""
 
 from collections.abc import Iterable
 

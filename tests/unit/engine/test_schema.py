@@ -346,9 +346,7 @@ def test_tables_of_another_automaton_are_found(part: str, tmp_path: Path) -> Non
         tokens = array("i", tables.only_tokens)
         at = next(i for i, token in enumerate(tokens) if token >= 0)
         tokens[at] ^= 1
-        record = dataclasses.replace(
-            record, tables=dataclasses.replace(tables, only_tokens=tokens)
-        )
+        record = dataclasses.replace(record, tables=dataclasses.replace(tables, only_tokens=tokens))
     path = tmp_path / "lie.sslms"
     path.write_bytes(encode_schema_file(encode_schema(record)))
     assert Schema.load(path, tokenizer=TOKENIZER, cross_check=False).digest != schema.digest

@@ -1,9 +1,10 @@
 """One record replayed on every backend, tier, threads and slicing, and spoiled in every token.
 
-    python -m benchmarks.replays MODEL.sslm [--tokens 24] [--only KIND] [--no-reference]
+    python -m benchmarks.replays MODEL.sslm [--tier NAME] [--only KIND] [--no-reference]
 
-The records are made with two threads on the best tier. Each way must replay them identically, and
-each token that is changed must be found at that token. Exit 1 if one is not.
+The records are made with two threads on the best tier, or on one that is named. Each way must
+replay them identically, and each token that is changed must be found at that token. Exit 1 if one
+is not.
 """
 
 import argparse
@@ -86,13 +87,17 @@ def main() -> int:
     """Print a line for each way, and one for the spoiled tokens."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("model")
+    parser.add_argument("--tier", default="auto", help="what the records are made on")
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--prompt", default="The capital of France is")
     parser.add_argument("--only", choices=sorted(_KINDS), help="one kind of record")
     parser.add_argument("--no-reference", action="store_true", help="leave the slow one out")
     arguments = parser.parse_args()
     failures = 0
-    with tempfile.TemporaryDirectory() as folder, sslm.load(arguments.model, threads=2) as model:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sslm.load(arguments.model, tier=arguments.tier, threads=2) as model,
+    ):
         for kind, options in _KINDS.items():
             if arguments.only not in (None, kind):
                 continue

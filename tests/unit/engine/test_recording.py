@@ -107,6 +107,16 @@ def test_digests_of_segments_change_no_token(model: Model, tmp_path: Path) -> No
     assert len(set(digests)) == len(digests)
 
 
+def test_what_is_only_told_is_no_part_of_a_record(model: Model, tmp_path: Path) -> None:
+    """Log-probabilities score every row of the prompt, and change no digest of the last one."""
+    plain, told = tmp_path / "plain", tmp_path / "told"
+    options: dict[str, Any] = {"max_tokens": 4, "record_segments": True, "temperature": 1}
+    prompt = [1, *range(3, 73)]
+    model.generate(prompt, record=plain, **options)
+    model.generate(prompt, record=told, logprobs=2, prompt_logprobs=3, **options)
+    assert told.read_bytes() == plain.read_bytes()
+
+
 def test_what_ended_the_answer_is_recorded(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "run.sslmr"
     whole = model.generate("Hello", max_tokens=12)

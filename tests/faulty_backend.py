@@ -17,9 +17,11 @@ class FaultyBackend:
 
     Args:
         tensor: Its name. All of its bytes change their sign. None changes what is chosen instead.
+        chosen: What is chosen then; None for the neighbour of the right one.
     """
 
-    def __init__(self, tensor: str | None) -> None:
+    def __init__(self, tensor: str | None, *, chosen: int | None = None) -> None:
+        self._chosen = chosen
         self._tensor = tensor
         self._sound = open_backend("native", tier="auto", threads=1)
         self.name, self.tier = self._sound.name, self._sound.tier
@@ -51,7 +53,7 @@ class FaultyBackend:
             plan = self._sound.compile(
                 program, tensors, row_count_max=row_count_max, context_tokens=context_tokens
             )
-            return cast(Plan, _Liar(plan))
+            return cast(Plan, _Liar(plan, self._chosen))
         sound = tensors[self._tensor]
         data = anonymous_memory(sound.data.nbytes)
         data[:] = bytes(-byte & 0xFF for byte in sound.data)
@@ -65,17 +67,19 @@ class FaultyBackend:
 
 
 class _Liar:
-    """A plan that says of each token that its neighbour was chosen."""
+    """A plan that says of each token that another one was chosen."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, chosen: int | None) -> None:
         self._plan = plan
+        self._chosen = chosen
 
     def advance(self, sequences: Sequence[SequenceData], **options: Any) -> None:
         """Advance, and change what was chosen."""
         self._plan.advance(sequences, **options)
         for data in sequences:
             if data.struct.selected >= 0:
-                data.struct.selected ^= 1
+                right = data.struct.selected
+                data.struct.selected = right ^ 1 if self._chosen is None else self._chosen
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plan, name)

@@ -37,7 +37,8 @@ class ReplayDifference:
         segment: ``embed``, ``layer 3``, ``head`` or ``select``, or None if it is not known, or
             what ended the answer differs.
         op: The operation that wrote the first value that differs, or None if it is not known.
-        found: The token id that was chosen here; None if the answer had come to its end.
+        found: The token id that was chosen here; None if none could be, or the answer had come to
+            its end.
         expected: The recorded token id; None if the recorded answer had.
         reason: What differs, in words.
     """
@@ -126,11 +127,13 @@ def replay_record(
             locator = Locator(record, artifact, runner, open_backend)
             located = locator.locate(len(comparison.token_ids) - 1, comparison.other)
             difference = comparison.difference_at(located)
-    digest = answer_digest(comparison.link, comparison.token_ids)
+    # Where none could be chosen, there is a number that is no token.
+    ids = [token_id for token_id in comparison.token_ids if token_id >= 0]
+    digest = answer_digest(comparison.link, ids)
     return ReplayReport(
         identical=difference is None,
         first_difference=difference,
-        token_ids=tuple(comparison.token_ids),
+        token_ids=tuple(ids),
         digest=digest.hex(),
         recorded_digest=record.digest.hex(),
         model_id=record.model_id.hex(),

@@ -9,6 +9,7 @@ from sslm.engine.parting_op import op_name, parting_op
 from sslm.engine.reexecution import Step
 from sslm.engine.runner import Runner, open_backend
 from sslm.engine.tracing import last_head_digest, row_digests, segment_names
+from sslm.errors.base import ArtifactError
 from sslm.formats.record_blob import SavedRecord
 from sslm.program.plan import Backend
 from sslm.program.program import SegmentKind
@@ -138,7 +139,11 @@ class Locator:
         with self._traced(self._runner) as ours, self._traced(reference) as theirs:
             if start:
                 _run(self._runner, ours, ids[:start])
-                restore_into(theirs, save(ours))
+                try:
+                    restore_into(theirs, save(ours))
+                except ArtifactError:
+                    # A broken machine may leave what no sequence can be.
+                    _run(reference, theirs, ids[:start])
             for sequence in (ours, theirs):
                 sequence.choose(self._choice, len(self._record.prompt_ids))
             ours.push(ids[start:])

@@ -25,6 +25,7 @@ from sslm.errors.records import (
 from sslm.formats.record_blob import RecordFinish, SavedRecord
 from sslm.native_library import TIERS, available_tiers
 from sslm.program.plan import Backend
+from sslm.program.sequence_data import SCORE_REFUSED
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from tests.converted import stories_artifact
@@ -313,3 +314,12 @@ def test_a_wrong_result_is_traced_to_its_op(
     # The choice is made behind the last position of the prompt; all else differs everywhere.
     if segment in ("head", "select"):
         assert found.position == len(PROMPT) - 1
+
+
+def test_a_refused_choice_is_no_token(model: Model, record: SavedRecord) -> None:
+    report = replayed(model, record, lambda: FaultyBackend(None, chosen=SCORE_REFUSED))
+    found = report.first_difference
+    assert found is not None
+    assert (found.segment, found.op, found.token_index) == ("select", "choose", 0)
+    assert (found.found, found.expected) == (None, record.token_ids[0])
+    assert report.token_ids == ()

@@ -436,3 +436,6 @@ STORED_SCHEMA_OPTIONS_SIZE_BYTES_MAX: Final = 1 << 10
 
 SSLM_SCHEMAS_SIZE_BYTES_MAX: Final = 1 << 28
 """Bytes of all compiled schemas in a model file."""
+
+SCHEMA_DEPENDENT_STATES_MAX: Final = 1 << 12
+"""Ways in which keys may depend on those before them in one object; each is a few states."""

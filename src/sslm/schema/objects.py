@@ -1,8 +1,11 @@
 """Languages of objects: known keys in their order, then free ones."""
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Listing
+from dataclasses import dataclass
 from typing import Final
 
+from sslm.limits import SCHEMA_DEPENDENT_STATES_MAX
 from sslm.schema.canonical import canonical_json
 from sslm.schema.counting import ANY_COUNT, Bounds
 from sslm.schema.language import (
@@ -66,6 +69,86 @@ def object_part(
         tuple(doubts),
         any(value.is_partial for value in inner),
         (Shape(tuple(entries), tuple(free)),) if is_shape else (),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """What the keys so far, present or not, ask of those to come.
+
+    Attributes:
+        index: How many known keys were decided.
+        is_first: Whether none of them is there.
+        needed: Keys to come that must be there.
+        excluded: Keys to come that must not.
+    """
+
+    index: int = 0
+    is_first: bool = True
+    needed: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
+
+
+def dependent_part(
+    entries: Listing[Entry], free: Listing[FreeKeys], needed: Mapping[str, frozenset[str]]
+) -> Part | None:
+    """Return the objects in which some known keys need others.
+
+    Args:
+        entries: All known keys in their order, none of them required, with any values.
+        free: All classes of free keys, with any values.
+        needed: For keys, those that must be there if they are.
+
+    Returns:
+        The part; None if there is more to remember than ``SCHEMA_DEPENDENT_STATES_MAX``.
+    """
+    later = {entry.key: index for index, entry in enumerate(entries)}
+    known: dict[_Pending, Language] = {}
+    waiting = [_Pending()]
+    pairs = _pairs(free)
+    while waiting:
+        pending = waiting[-1]
+        if pending.index == len(entries):
+            known[pending] = _free_tail(pairs, 0 if pending.is_first else 1, ANY_COUNT)
+            waiting.pop()
+            continue
+        key = entries[pending.index].key
+        present = _decided(pending, needed.get(key, frozenset()), frozenset(), later, has_key=True)
+        needing = frozenset(one for one, others in needed.items() if key in others)
+        absent = _decided(pending, frozenset(), needing, later, has_key=False)
+        choices = [present] * (key not in pending.excluded) + [absent] * (key not in pending.needed)
+        if missing := [choice for choice in choices if choice not in known]:
+            waiting += missing
+            if len(known) + len(waiting) > SCHEMA_DEPENDENT_STATES_MAX:
+                return None
+            continue
+        waiting.pop()
+        name = Bytes((b"" if pending.is_first else b",") + key_text(key) + b":")
+        value = entries[pending.index].value.language
+        known[pending] = _either(
+            [
+                _sequence(name, value, known[one]) if one is present else known[one]
+                for one in choices
+            ]
+        )
+    return Part(_sequence(_OPEN, known[_Pending()], _CLOSE), is_open=True)
+
+
+def _decided(
+    pending: _Pending,
+    needed: frozenset[str],
+    excluded: frozenset[str],
+    later: Mapping[str, int],
+    *,
+    has_key: bool,
+) -> _Pending:
+    """Return what is pending once one more key was decided."""
+    index = pending.index + 1
+    return _Pending(
+        index,
+        pending.is_first and not has_key,
+        frozenset(key for key in pending.needed | needed if later[key] >= index),
+        frozenset(key for key in pending.excluded | excluded if later[key] >= index),
     )
 
 

@@ -6,7 +6,7 @@ from sslm.schema.algebra import any_part, both, both_parts
 from sslm.schema.counting import bounds_of
 from sslm.schema.document import Json, shown
 from sslm.schema.language import Both, Bytes
-from sslm.schema.objects import key_text, object_part
+from sslm.schema.objects import dependent_part, key_text, object_part
 from sslm.schema.places import KeyClass, Place
 from sslm.schema.refusals import Unsupported
 from sslm.schema.speakers import Member
@@ -26,6 +26,10 @@ _REPEATED: Final = (
     "a free key that is repeated would count twice; set additionalProperties to false, or require "
     "all but one of so many keys by name"
 )
+
+
+_SHAPED_DEPENDENCES_MAX: Final = 2
+"""Dependences between keys that are kept as shapes: each doubles their number."""
 
 
 class PropertyKeywords:
@@ -48,10 +52,8 @@ class PropertyKeywords:
             parts.append(self._shaped(member, schema, place))
         required = schema.get("dependentRequired", {})
         assert isinstance(required, dict)
-        for name, needed in required.items():
-            assert isinstance(needed, list)
-            with_all = self.keyed(place, required={name, *map(str, needed)})
-            parts.append(any_part(universe, [self.keyed(place, forbidden={name}), with_all]))
+        if required:
+            parts.append(self._dependent(required, place))
         dependent = schema.get("dependentSchemas", {})
         assert isinstance(dependent, dict)
         for name in dependent:
@@ -73,6 +75,32 @@ class PropertyKeywords:
             value = NO_VALUE if name in forbidden else self._any(place, name)
             entries.append(Entry(name, value, name in required))
         return object_part(entries, self.free(place))
+
+    def _dependent(self, required: dict[str, Json], place: Place) -> Part:
+        """Return the objects in which some keys need others."""
+        needed: dict[str, frozenset[str]] = {}
+        for name, names in required.items():
+            assert isinstance(names, list)
+            needed[name] = frozenset(str(one) for one in names if one != name)
+        entries = [Entry(name, self._any(place, name)) for name in place.names]
+        if len(needed) > _SHAPED_DEPENDENCES_MAX:
+            found = dependent_part(entries, self.free(place), needed)
+            if found is not None:
+                return found
+        universe = self._evaluator.universes.of(place)["object"]
+        return both_parts(
+            universe,
+            [
+                any_part(
+                    universe,
+                    [
+                        self.keyed(place, forbidden={name}),
+                        self.keyed(place, required={name, *names}),
+                    ],
+                )
+                for name, names in needed.items()
+            ],
+        )
 
     def free(self, place: Place) -> list[FreeKeys]:
         """Return all classes of free keys of *place*, with any values."""

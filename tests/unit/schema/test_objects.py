@@ -10,7 +10,7 @@ from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.schema.compiler import compile_language
 from sslm.schema.counting import Bounds
 from sslm.schema.language import NOTHING, Bytes, either
-from sslm.schema.objects import object_part
+from sslm.schema.objects import dependent_part, object_part
 from sslm.schema.refusals import Unsupported
 from sslm.schema.values import KINDS, NO_PART, NO_VALUE, Entry, FreeKeys, Part, Value
 
@@ -105,3 +105,43 @@ def test_what_a_repeated_free_key_would_do_is_known() -> None:
         assert not object_part(known, [], Bounds(least), DOUBT).doubts
     assert not object_part(known, [any_free], Bounds(0, 2)).is_exact
     assert object_part(known, [], Bounds(0, 2)).is_exact
+
+
+@pytest.mark.parametrize(
+    "needed",
+    [
+        {"a": "c"},
+        {"c": "a"},
+        {"a": "bc", "c": "b"},
+        {"b": "a", "c": "b"},
+        {"a": "b", "b": "c", "c": "a"},
+        {"b": ""},
+    ],
+)
+def test_keys_need_others_wherever_those_stand(needed: dict[str, str]) -> None:
+    entries = [Entry(key, TWO) for key in "abc"]
+    part = dependent_part(
+        entries,
+        [FreeKeys(FREE.names, ONE, is_any=True)],
+        {k: frozenset(v) for k, v in needed.items()},
+    )
+    assert part is not None
+    automaton = compile_language(part.language)
+    every = set(_texts([(key, [1, 2], False) for key in "abc"], free=True))
+    expected = {
+        text
+        for text in every
+        if all(
+            set(others) <= set(json.loads(text))
+            for k, others in needed.items()
+            if k in json.loads(text)
+        )
+    }
+    assert {text for text in every if automaton.matches(text)} == expected
+
+
+def test_too_many_dependences_are_not_enumerated() -> None:
+    # Every subset of the first half decides which of the second must be there.
+    entries = [Entry(f"{at:02}", ONE) for at in range(30)]
+    needed = {f"{at:02}": frozenset((f"{at + 15:02}",)) for at in range(15)}
+    assert dependent_part(entries, [], needed) is None

@@ -10,7 +10,7 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from sslm.schema.language import NOTHING, Both, Either, ExactlyOne, Language, Without
+from sslm.schema.language import NOTHING, Both, Either, ExactlyOne, Language, Named, Without
 from sslm.schema.objects import object_part
 from sslm.schema.refusals import Unsupported
 from sslm.schema.values import NO_PART, NO_VALUE, Entry, FreeKeys, Part, Shape, Value
@@ -36,7 +36,8 @@ def exactly_one(universe: Value, values: Iterable[Value], doubt: Unsupported) ->
         parts = [part for part in parts if part.language is not NOTHING]
         if len(parts) < 2:
             return parts[0] if parts else NO_PART
-        found = _joined(ExactlyOne(tuple(part.language for part in parts)), parts)
+        language = ExactlyOne(tuple(part.language for part in parts))
+        found = _joined(Named(language, f"#{doubt.pointer}"), parts)
         is_open = any(part.is_open for part in parts)
         return _doubted(found, doubt, is_open=is_open, is_wrong=not found.is_exact)
 
@@ -94,7 +95,9 @@ def outside_part(whole: Part, part: Part, doubt: Unsupported) -> Part:
         if all(one is not None for one in inner):
             return both_parts(whole, [one for one in inner if one is not None])
     found = Part(
-        Without(whole.language, part.language), whole.is_exact and part.is_exact, whole.is_open
+        Named(Without(whole.language, part.language), f"#{doubt.pointer}"),
+        whole.is_exact and part.is_exact,
+        whole.is_open,
     )
     return _doubted(found, doubt, is_open=whole.is_open, is_wrong=not part.is_exact)
 

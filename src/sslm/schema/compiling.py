@@ -27,11 +27,6 @@ from sslm.schema.speakers import Member, SpeakerTable
 from sslm.schema.spelling import spelled
 from sslm.schema.universe import Universes
 
-_HOST_NAMES: Final = (
-    "it would have to know all host names, and which labels that begin with xn-- are valid takes "
-    "tables of Unicode; write a pattern instead of the format hostname"
-)
-
 COMPILER_VERSION: Final = 1
 """Raised whenever a schema may come to mean another language."""
 
@@ -103,8 +98,8 @@ class _Front:
         self._place: Place | None = None
 
     @property
-    def needs_all_texts(self) -> tuple[str, str] | None:
-        """Pointer and name of a keyword for which formats must leave out no text, if any."""
+    def needs_all_texts(self) -> bool:
+        """Whether formats must leave out no text, since the complement of one is needed."""
         return self._evaluator.needs_all_texts
 
     def language(self) -> Language:
@@ -176,11 +171,9 @@ def _understood(
     """Return a document's front with its language."""
     front = _Front(document, options, budget)
     language = front.language()
-    if front.needs_all_texts and options.formats == "assert":
+    if front.needs_all_texts:
         front = _Front(document, replace(options, formats="exact"), budget)
         language = front.language()
-    if front.needs_all_texts:
-        front.refusals.add(*front.needs_all_texts, _HOST_NAMES)
     return front, language
 
 

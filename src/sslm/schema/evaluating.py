@@ -43,8 +43,8 @@ class Evaluator:
         formats: What ``format`` means; see :class:`ScalarKeywords`.
 
     Attributes:
-        needs_all_texts: The keyword that asked for the complement of a set that leaves texts of a
-            format out, if one did: then all must be found again with formats that leave out none.
+        needs_all_texts: Whether a complement was asked for of a set that leaves texts of a format
+            out: then all must be found again with formats that leave out none.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Evaluator:
         self.patterns = patterns
         self.compiler = compiler
         self.refusals = refusals
-        self.needs_all_texts: tuple[str, str] | None = None
+        self.needs_all_texts = False
         self._ignores_unknown = ignores_unknown
         self._scalars = ScalarKeywords(refusals, formats)
         self.items = ItemKeywords(self)
@@ -112,8 +112,7 @@ class Evaluator:
 
         Sets that leave something out have no right complement: see ``needs_all_texts``.
         """
-        if any(value.is_partial for value in values):
-            self.needs_all_texts = (f"{member.node.pointer}/{keyword}", keyword)
+        self.needs_all_texts |= any(value.is_partial for value in values)
         return Unsupported(f"{member.node.pointer}/{keyword}", keyword, _COMPLEMENT)
 
     def in_place(self, member: Member, keyword: str, place: Place) -> list[Value]:

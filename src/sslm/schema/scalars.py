@@ -52,7 +52,12 @@ _PATTERN_NAMES: Final = frozenset(
 """What zod writes as the format of a schema whose pattern says all of it."""
 
 _NEVER_WHOLE: Final = "hostname"
-"""Labels that begin with xn-- are left out always: tables of Unicode decide which are valid."""
+"""The format that always leaves texts out: labels that begin with xn--."""
+
+_HOST_NAMES: Final = (
+    "all host names are needed here, since a complement or exact formats are asked for, and which "
+    "labels that begin with xn-- are valid takes tables of Unicode; write a pattern"
+)
 
 _UNKNOWN_FORMAT: Final = (
     "the draft has no such format; write a pattern, or bounds if it is about numbers, or choose "
@@ -125,7 +130,6 @@ class ScalarKeywords:
             return whole
         content = contents[0] if len(contents) == 1 else Both(tuple(contents))
         is_partial = self._formats == "assert" and "format" in schema
-        is_partial |= self._formats == "exact" and schema.get("format") == _NEVER_WHOLE
         return Part(quoted(content), is_partial=is_partial)
 
     def refuse_pattern(self, member: Member, keyword: str, pattern: str) -> bool:
@@ -163,6 +167,9 @@ class ScalarKeywords:
             is_refused = self.refuse_pattern(member, keyword, text)
             return None if is_refused else pattern_language(text)
         if self._formats == "annotate" or text not in _DRAFT_FORMATS:
+            return None
+        if self._formats == "exact" and text == _NEVER_WHOLE:
+            self._refusals.add(f"{member.node.pointer}/format", "format", _HOST_NAMES)
             return None
         try:
             return format_language(text, exact=self._formats == "exact")

@@ -35,8 +35,11 @@ def model_path(tmp_path: Path) -> Path:
     return tmp_path / "m.sslm"
 
 
-def test_the_python_example_runs(model_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_example_runs(
+    model_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A model of a few thousand random weights stands in for the default one."""
+    monkeypatch.chdir(model_path.parent)
     (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert example.count('"smollm2-135m"') == 1
     exec(compile(example.replace('"smollm2-135m"', repr(str(model_path))), "README", "exec"), {})

@@ -18,6 +18,7 @@ from sslm.cli import (
     pull,
     replay,
     rm,
+    schema,
     tokenize,
     verify,
 )
@@ -37,6 +38,7 @@ COMMANDS: Final = (
     rm,
     convert,
     inspect,
+    schema,
     verify,
     replay,
     doctor,
@@ -71,7 +73,7 @@ def _options(
 def run(arguments: list[str]) -> int:
     """Run one command; return its exit code instead of raising."""
     if arguments[:1] == ["help"]:
-        arguments = [*arguments[1:2], "--help"]
+        arguments = [*arguments[1:], "--help"]
     try:
         # Not app(): it turns an interrupt, and a pipe that was closed, into exit codes of its own.
         command = typer.main.get_command(app)

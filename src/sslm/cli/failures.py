@@ -23,7 +23,7 @@ from sslm.cli.exit_codes import (
 )
 from sslm.cli.output import complain, end_line, print_json, shown, silence
 from sslm.cli.signals import told
-from sslm.errors.base import ArtifactError, NumericError, SslmError
+from sslm.errors.base import ArtifactError, NumericError, SchemaError, SslmError
 from sslm.errors.status import Status
 
 # Some releases of typer carry a click of their own, so its base class is found through typer.
@@ -38,7 +38,7 @@ def about_file(name: str) -> Iterator[None]:
     """Let what is wrong with a file be told with its name, where the error does not have it."""
     try:
         yield
-    except (ArtifactError, NumericError) as error:
+    except (ArtifactError, NumericError, SchemaError) as error:
         if name not in str(error) and not hasattr(error, "__notes__"):
             error.add_note(name)
         raise

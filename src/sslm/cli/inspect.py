@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sslm.cli.failures import about_file
+from sslm.cli.local_model import local_model_path
 from sslm.cli.model_facts import artifact_facts, gguf_facts
 from sslm.cli.options import CacheDirOption, JsonOption
 from sslm.cli.output import print_json, print_text, shown
@@ -37,28 +38,13 @@ def inspect(
     A .sslm file is checked as it is when it is opened to run. Of a GGUF file it is said whether it
     can be converted, and if not, why.
     """
-    path = _path_of(model, cache_dir)
+    path = local_model_path(model, cache_dir)
     with about_file(str(path)):
         facts = gguf_facts(path) if _is_gguf(path) else artifact_facts(path)
     if as_json:
         print_json(facts)
     else:
         print_text("".join(f"{line}\n" for line in _lines(facts, indent="")))
-
-
-def _path_of(model: str, cache_dir: Path | None) -> Path:
-    """Return the file that is meant; nothing is fetched."""
-    from sslm.catalog.cache import Cache, cache_folder
-    from sslm.catalog.resolving import is_path, require_no_reference, unknown_model
-
-    require_no_reference(model)
-    if is_path(model):
-        return Path(model)
-    cache = Cache(cache_folder(cache_dir))
-    found = cache.find(model)
-    if found is None:
-        raise unknown_model(model, cache)
-    return found.path
 
 
 def _is_gguf(path: Path) -> bool:

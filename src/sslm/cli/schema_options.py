@@ -1,0 +1,108 @@
+"""How commands are told to compile a schema."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sslm import limits
+from sslm.cli.numbers import number
+from sslm.cli.signatures import Command, taking
+
+if TYPE_CHECKING:
+    from sslm.engine.schema import Schema
+    from sslm.schema.refusals import Unsupported
+    from sslm.text.tokenizer import Tokenizer
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(word: str) -> str:
+        if word not in words:
+            raise typer.BadParameter(f"{word!r} is none of {', '.join(words)}")
+        return word
+
+    return read
+
+
+_FreeLevelsOption = Annotated[
+    int,
+    typer.Option(
+        "--free-levels",
+        parser=number(0, limits.SCHEMA_FREE_LEVELS_MAX),
+        metavar="N",
+        help="Lists and objects in each other where the schema says nothing.",
+    ),
+]
+_RecursionLevelsOption = Annotated[
+    int,
+    typer.Option(
+        "--recursion-levels",
+        parser=number(1, limits.SCHEMA_RECURSION_MAX),
+        metavar="N",
+        help="How often a recursive part may contain itself.",
+    ),
+]
+_UnknownKeywordsOption = Annotated[
+    str,
+    typer.Option(
+        "--unknown-keywords",
+        parser=_one_of("refuse", "ignore"),
+        metavar="refuse|ignore",
+        help="What becomes of keywords that nobody knows.",
+    ),
+]
+_FormatsOption = Annotated[
+    str,
+    typer.Option(
+        "--formats",
+        parser=_one_of("assert", "annotate"),
+        metavar="assert|annotate",
+        help="Whether format is enforced, or says nothing.",
+    ),
+]
+_OPTIONS: Final = {
+    "free_levels": (_FreeLevelsOption, 2),
+    "recursion_levels": (_RecursionLevelsOption, 4),
+    "unknown_keywords": (_UnknownKeywordsOption, "refuse"),
+    "formats": (_FormatsOption, "assert"),
+}
+"""With the defaults of :class:`sslm.schema.options.SchemaOptions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChoices:
+    """The values of these options, by their names in Python."""
+
+    values: dict[str, Any]
+
+    def check(self, source: object) -> "list[Unsupported]":
+        """Return what cannot be enforced."""
+        from sslm.engine.schema import Schema
+
+        return Schema.check(source, **self.values)
+
+    def state_count(self, source: object) -> int:
+        """Compile as far as no vocabulary is needed; return the states of the automaton."""
+        from sslm.engine.schema_sources import schema_document
+        from sslm.schema.compiling import compile_schema
+        from sslm.schema.options import SchemaOptions
+
+        options = SchemaOptions(**self.values)
+        return compile_schema(schema_document(source), options).automaton.state_count
+
+    def compile(self, source: object, tokenizer: "Tokenizer", **options: Any) -> "Schema":
+        """Compile a schema."""
+        from sslm.engine.schema import Schema
+
+        return Schema.compile(source, tokenizer=tokenizer, **options, **self.values)
+
+
+def with_schema_options(command: Command) -> Command:
+    """Return a command that takes these options instead of its argument ``choices``."""
+
+    def call(**given: Any) -> object:
+        values = {name: given.pop(name) for name in _OPTIONS}
+        return command(choices=SchemaChoices(values), **given)
+
+    return taking(command, _OPTIONS, call, instead_of=("choices",))

@@ -1,4 +1,4 @@
-"""``sslm schema list`` and ``show``: what compiled schemas are, and which a model has."""
+"""``sslm schema list``, ``sslm schema show``: the compiled schemas of a file."""
 
 import json
 from pathlib import Path

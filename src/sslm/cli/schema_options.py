@@ -56,9 +56,9 @@ _FormatsOption = Annotated[
     str,
     typer.Option(
         "--formats",
-        parser=_one_of("assert", "annotate"),
-        metavar="assert|annotate",
-        help="Whether format is enforced, or says nothing.",
+        parser=_one_of("assert", "exact", "annotate"),
+        metavar="assert|exact|annotate",
+        help="Whether format is enforced, without a few valid texts or with them, or says nothing.",
     ),
 ]
 _OPTIONS: Final = {

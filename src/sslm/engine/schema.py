@@ -24,7 +24,7 @@ from sslm.formats.bounded_reader import BoundedReader
 from sslm.schema.budget import Budget
 from sslm.schema.compiling import check, compile_schema
 from sslm.schema.cross_check import first_difference
-from sslm.schema.options import FREE_LEVELS, RECURSION_LEVELS, SchemaOptions
+from sslm.schema.options import FREE_LEVELS, RECURSION_LEVELS, FormatMeaning, SchemaOptions
 from sslm.schema.refusals import Unsupported
 from sslm.schema.token_tables import TokenTables
 from sslm.text.tokenizer import Tokenizer
@@ -50,7 +50,7 @@ class Schema:
         free_levels: int = FREE_LEVELS,
         recursion_levels: int = RECURSION_LEVELS,
         unknown_keywords: Literal["refuse", "ignore"] = "refuse",
-        formats: Literal["assert", "annotate"] = "assert",
+        formats: FormatMeaning = "assert",
         documents: Mapping[str, object] | None = None,
     ) -> list[Unsupported]:
         """Return everything in a schema that cannot be enforced exactly; nothing if all can.
@@ -80,7 +80,7 @@ class Schema:
         free_levels: int = FREE_LEVELS,
         recursion_levels: int = RECURSION_LEVELS,
         unknown_keywords: Literal["refuse", "ignore"] = "refuse",
-        formats: Literal["assert", "annotate"] = "assert",
+        formats: FormatMeaning = "assert",
         documents: Mapping[str, object] | None = None,
         budget: Budget | None = None,
     ) -> Self:
@@ -97,7 +97,8 @@ class Schema:
             free_levels: Lists and objects in each other where the schema says nothing.
             recursion_levels: How often a recursive part may contain itself.
             unknown_keywords: Whether keywords that nobody knows are refused or ignored.
-            formats: Whether ``format`` is enforced, or says nothing.
+            formats: ``"assert"`` enforces ``format``, ``"exact"`` with all texts that are valid, at
+                many times the states; ``"annotate"`` ignores it.
             documents: What references may lead to besides the schema itself, by URI.
             budget: What compiling may take; None for the default.
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from sslm.errors.runtime import OptionRangeError
 from sslm.limits import SCHEMA_FREE_LEVELS_MAX, SCHEMA_RECURSION_MAX
 
-FREE_LEVELS = 2
+FREE_LEVELS: Final = 2
 """Default: states double with each level, and answers seldom need more than a list of objects."""
 
-RECURSION_LEVELS = 4
+RECURSION_LEVELS: Final = 4
 """Default: a place with one recursive part grows by a constant with each level."""
 
 

@@ -2,8 +2,9 @@
 
     python -m benchmarks.batch_kills MODEL.sslm --kills 50
 
-Rows of many lengths, some of them sampled, some refused. A process gets SIGKILL after a random time
-(or, with --interrupts, SIGINT). After each, the file must be a beginning of the undisturbed one;
+Rows of many lengths, some of them sampled, some refused. A process gets SIGKILL (or, with
+--interrupts, SIGINT): one in four at a random time from its start on, the others within a fifth of
+a second after their first line. After each, the file must be a beginning of the undisturbed one;
 a job that has come to its end begins anew. Exit 1 if it ever is not, or is not equal at its end.
 """
 
@@ -40,6 +41,18 @@ def command(source: Path, out: Path, model: Path) -> list[str]:
     return [sys.executable, "-m", "sslm", *job]
 
 
+def wait_for_growth(process: "subprocess.Popen[bytes]", out: Path) -> None:
+    """Wait until a process has written a line, or has ended."""
+    before = size_of(out)
+    while process.poll() is None and size_of(out) <= before:
+        time.sleep(0.002)
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, 0 if it is not there."""
+    return path.stat().st_size if path.exists() else 0
+
+
 def main() -> int:
     """Kill, compare, and print what was seen."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -62,12 +75,15 @@ def main() -> int:
         places = set()
         while kills < given.kills:
             process = subprocess.Popen(command(source, out, given.model))
-            try:
-                process.wait(order.uniform(0, longest_s))
-            except subprocess.TimeoutExpired:
+            if order.randrange(4):
+                wait_for_growth(process, out)
+                time.sleep(order.uniform(0, 0.2))
+            else:
+                time.sleep(order.uniform(0, longest_s))
+            if process.poll() is None:
                 process.send_signal(number)
-                process.wait()
                 kills += 1
+            process.wait()
             found = out.read_bytes() if out.exists() else b""
             places.add(len(found))
             torn += bool(found) and not found.endswith(b"\n")

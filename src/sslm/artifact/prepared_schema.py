@@ -16,8 +16,9 @@ from sslm.formats.schema_blob import SchemaRecord, encode_schema, is_schema_name
 from sslm.formats.schema_masks import mask_order
 from sslm.formats.schema_tables import StateTables
 from sslm.formats.sslm_json import JsonFields, decode_json, encode_json
+from sslm.schema.budget import Budget
 from sslm.schema.canonical import canonical_json
-from sslm.schema.compiling import COMPILER_VERSION, CompiledSchema
+from sslm.schema.compiling import COMPILER_VERSION, CompiledSchema, compile_schema
 from sslm.schema.document import read_document
 from sslm.schema.options import SchemaOptions
 from sslm.schema.spans import OnlyTokens, Split
@@ -106,7 +107,7 @@ def prepare_schema(
             :func:`sslm.schema.token_tables.build_token_tables`.
         SchemaCapacityError: If it is larger than those that files hold.
     """
-    table = StepTable(compiled.automaton)
+    table = _table(compiled.automaton)
     tables = _in_order(build_token_tables(table, trie, split))
     documents = {uri: read_document(other) for uri, other in sorted(options.documents.items())}
     return _finished(
@@ -135,7 +136,7 @@ def decode_schema(reader: BoundedReader) -> PreparedSchema:
 
     Whether its tables are those of its automaton is for
     :func:`sslm.schema.cross_check.first_difference`, and whether its automaton is that of its
-    document for whoever compiles that again.
+    document for :func:`compiles_alike`.
 
     Raises:
         ArtifactError: One class per defect; see ``sslm.errors.schema_files``.
@@ -144,6 +145,21 @@ def decode_schema(reader: BoundedReader) -> PreparedSchema:
         reader.span("", offset_bytes=reader.position, size_bytes=reader.remaining_bytes)
     )
     return _domain(read_schema(reader), encoded)
+
+
+def compiles_alike(schema: PreparedSchema, budget: Budget | None = None) -> bool:
+    """Compile the document of a schema again; tell whether that gives its automaton.
+
+    Raises:
+        SchemaError: If it does not compile, or takes more than *budget*.
+    """
+    compiled = compile_schema(schema.document, schema.options, budget)
+    expected, found = _table(compiled.automaton), schema.tables.table
+    return (expected.byte_classes, expected.steps, expected.accepting) == (
+        found.byte_classes,
+        found.steps,
+        found.accepting,
+    )
 
 
 def renamed(schema: PreparedSchema, name: str) -> PreparedSchema:
@@ -205,6 +221,12 @@ class _ReadAutomaton:
         return bool(self._accepting[state])
 
 
+def _table(automaton: ByteAutomaton) -> StepTable:
+    """Return the table of an automaton, which is the same however its ranges are cut."""
+    accepting = bytes(automaton.is_accepting(state) for state in range(automaton.state_count))
+    return StepTable(_ReadAutomaton(_rows(automaton), accepting))
+
+
 def _rows(automaton: ByteAutomaton) -> tuple[Row, ...]:
     """Return the steps of an automaton, with ranges that lead to one state joined."""
     rows = []
@@ -249,7 +271,7 @@ def _encode_options(options: SchemaOptions, *, has_canonical_spans: bool) -> byt
 def _decode_options(record: SchemaRecord) -> tuple[SchemaOptions, bool, int]:
     fields = JsonFields("options", decode_json(memoryview(record.options), "options"))
     has_canonical_spans = fields.boolean("canonical_spans")
-    compiler_version = fields.integer("compiler_version", at_least=1, at_most=U32_MAX)
+    compiler_version = fields.integer("compiler_version", at_least=1, at_most=COMPILER_VERSION)
     choices = {
         name: fields.text(name, at_most=_CHOICE_SIZE_CHARS_MAX)
         for name in ("formats", "unknown_keywords")

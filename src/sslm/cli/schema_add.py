@@ -48,7 +48,7 @@ def add(
 ) -> None:
     """Write a model file with schemas in it: a new one, with the same model_id.
 
-    The tables of a .sslms file are worked out again, and compared, before they come in.
+    What a .sslms file holds is compiled again, and compared, before it comes in.
     """
     from sslm.artifact import read_artifact
     from sslm.artifact.adding_schemas import add_schemas

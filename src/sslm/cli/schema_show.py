@@ -85,7 +85,7 @@ def show(
 ) -> None:
     """Show a compiled schema: its size, its shortest answer, and its JSON Schema.
 
-    Its tables are worked out again and compared, for which a .sslms file needs its model.
+    It is compiled again and compared, for which a .sslms file needs its model.
     """
     from sslm.engine.schema import Schema
 
@@ -151,9 +151,9 @@ def _print(schema: "Schema", path: Path, *, is_checked: bool, is_json: bool) -> 
         facts = {"path": str(path), **facts_of(schema), "is_cross_checked": is_checked}
         print_json({**facts, "document": schema.document})
         return
-    checked = "worked out again, and the same" if is_checked else "not worked out again (see -m)"
+    checked = "compiled again, and the same" if is_checked else "not compiled again (see -m)"
     document = shown(_indented(schema.document))
-    print_text(f"{shown(str(path))}\n{lines_of(schema)}  {'tables':8}  {checked}\n{document}\n")
+    print_text(f"{shown(str(path))}\n{lines_of(schema)}  {'checked':8}  {checked}\n{document}\n")
 
 
 def _indented(document: str) -> str:

@@ -235,13 +235,12 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
     def schema(self, name: str) -> "Schema":
         """Return a compiled schema of the file; whoever asks again gets an equal one.
 
-        When a schema is first asked for it is checked, and its tables are worked out again and
-        compared, unless the model was opened with ``sha256=``: then the file is the one that was
-        meant.
+        When a schema is first asked for it is checked, and compiled again and compared, unless the
+        model was opened with ``sha256=``: then the file is the one that was meant.
 
         Raises:
             UnknownSchemaError: If the file has none of this name; says which it has.
-            SchemaTablesError: If its tables are not those that its automaton gives.
+            SchemaTablesError: If it is not what its JSON Schema gives.
             ArtifactError: If it is not what compiling writes; one class per defect.
         """
         from sslm.engine.schema import Schema

@@ -10,6 +10,7 @@ from typing import Final, Literal, Self
 from sslm import limits
 from sslm.artifact.prepared_schema import (
     PreparedSchema,
+    compiles_alike,
     decode_schema,
     prepare_schema,
     renamed,
@@ -149,14 +150,14 @@ class Schema:
             path: Of the file.
             tokenizer: Of the model that is to answer. Without it, only what can be seen of the file
                 alone is checked.
-            cross_check: Whether its tables are worked out again from its automaton and compared,
-                which takes as long as it took when it was compiled. False trusts whoever made the
-                file; answers are held to the automaton either way.
+            cross_check: Whether its document is compiled again and its tables are worked out
+                again, and both compared, which takes as long as it took when it was compiled.
+                False trusts whoever made the file.
 
         Raises:
             ArtifactError: If it is not such a file; one class per defect.
             SchemaVocabularyError: If it is for another vocabulary.
-            SchemaTablesError: If its tables are not those that its automaton gives.
+            SchemaTablesError: If its automaton or tables are not those that its document gives.
         """
         require_bool("cross_check", cross_check)
         schema = cls(read_prepared_schema(path))
@@ -188,14 +189,21 @@ class Schema:
         """Raise SchemaVocabularyError unless it was compiled for the vocabulary of a tokenizer."""
         self._prepared.require_vocabulary(schema_vocabulary(tokenizer).sha256)
 
-    def cross_check(self, tokenizer: Tokenizer) -> None:
-        """Work its tables out again, and compare.
+    def cross_check(self, tokenizer: Tokenizer, *, budget: Budget | None = None) -> None:
+        """Compile its document again, work its tables out again, and compare.
+
+        Args:
+            tokenizer: Of the model that is to answer.
+            budget: What compiling may take; None for the default.
 
         Raises:
             SchemaVocabularyError: If it is for another vocabulary.
             SchemaTablesError: If something differs; says what, and in which state.
+            SchemaError: If its document does not compile.
         """
         self.require_tokenizer(tokenizer)
+        if not compiles_alike(self._prepared, budget):
+            raise SchemaTablesError(self.name, "the automaton", 0)
         vocabulary = schema_vocabulary(tokenizer)
         has_spans = self._prepared.has_canonical_spans
         split = partial(split_continuation, tokenizer) if has_spans else None

@@ -121,11 +121,11 @@ class SchemaVocabularyError(ArtifactError):
 
 
 class SchemaTablesError(ArtifactError):
-    """The tables of a compiled schema are not those that its automaton and the vocabulary give."""
+    """A compiled schema is not what its document and the vocabulary give."""
 
     status = Status.SCHEMA_FILE_CROSS_CHECK
     message = (
-        "the schema {name!r} was not compiled from its automaton and this vocabulary: {what} of "
+        "the schema {name!r} is not what its JSON Schema gives for this vocabulary: {what} of "
         "state {state} is another one; do not use it, and compile its JSON Schema again"
     )
     name: str

@@ -148,7 +148,7 @@ def test_add_list_and_show(
     assert {**listed["schemas"][1], **shown} == shown
     told = sslm_command.text("schema", "show", out, "lamp")
     assert json.loads(told[told.index("\n{\n") :]) == SMALL
-    assert "tables    worked out again, and the same" in told
+    assert "checked   compiled again, and the same" in told
     alone = sslm_command.json("schema", "show", sslms)
     assert not alone["is_cross_checked"]
     assert sslm_command.json("schema", "show", sslms, "-m", stories)["is_cross_checked"]

@@ -20,6 +20,7 @@ from sslm.errors.schema import UnspellableSchemaError
 from sslm.errors.schema_documents import SchemaSizeError, UnsupportedSchemaError
 from sslm.errors.schema_files import (
     NotASchemaFileError,
+    SchemaDocumentError,
     SchemaNameError,
     SchemaSourceError,
     SchemaTablesError,
@@ -352,6 +353,21 @@ def test_tables_of_another_automaton_are_found(part: str, tmp_path: Path) -> Non
     assert Schema.load(path, tokenizer=TOKENIZER, cross_check=False).digest != schema.digest
     with pytest.raises(SchemaTablesError, match=part):
         Schema.load(path, tokenizer=TOKENIZER)
+
+
+def test_another_document_is_found(tmp_path: Path) -> None:
+    record = record_of(small_schema())
+    path = tmp_path / "lie.sslms"
+    for old, new in ((b'"maximum":20', b'"maximum":10'), (b'"maximum":20', b'"maximum":2 ')):
+        lie = dataclasses.replace(record, document=record.document.replace(old, new))
+        path.write_bytes(encode_schema_file(encode_schema(lie)))
+        if b" " in new:
+            with pytest.raises(SchemaDocumentError, match="not in its one spelling"):
+                Schema.load(path)
+            continue
+        assert Schema.load(path).digest == small_schema().digest
+        with pytest.raises(SchemaTablesError, match="the automaton"):
+            Schema.load(path, tokenizer=TOKENIZER)
 
 
 @pytest.mark.parametrize("content", [b"", b"SSLM", b"{}", b"SSLMSAVE" + bytes(99)])

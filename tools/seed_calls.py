@@ -163,20 +163,12 @@ _TEXT: Final = "comes with the C ABI; in Python it is `sslm.text`"
 _DAMPED: Final = "comes with damped greedy decoding"
 
 LATER: Final[dict[str, str]] = {
-    "sslm_prefix_set_schema": _SCHEMAS,
-    "sslm_seq_set_schema": _SCHEMAS,
-    "sslm_seq_schema_bound": _SCHEMAS,
     "sslm_schema_lookup": _SCHEMAS,
     "sslm_schema_count": _SCHEMAS,
     "sslm_schema_name": _SCHEMAS,
     "SSLM_SCHEMA_NOT_FOUND": _SCHEMAS,
-    "SSLM_SCHEMA_BIND_REJECTED": _SCHEMAS,
-    "SSLM_SCHEMA_SPAN_UNBOUND": _SCHEMAS,
-    "SSLM_PREFIX_SCHEMA_MISMATCH": _SCHEMAS,
     "SSLM_RESTORE_SCHEMA_MISMATCH": _SCHEMAS,
-    "SSLM_SCHEMA_SPAN_UNREACHABLE": _SCHEMAS,
     "SSLM_SCHEMA_UNSATISFIABLE": _SCHEMAS,
-    "out_tokens -2": _SCHEMAS,
     "sslm_seq_set_adapter": _ADAPTERS,
     "sslm_adapter_map": _ADAPTERS,
     "sslm_adapter_release": _ADAPTERS,

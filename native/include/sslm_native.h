@@ -301,6 +301,8 @@ typedef struct {
 typedef struct {
     sslm_span span;                 /* the sequence's memory; and the chunk in progress, or the last one */
     int32_t *token_ids;             /* those computed, those in the chunk, those pending, in this order */
+    const uint32_t *first_allowed;  /* span.allowed before the first token of an answer, which the caller changes as it
+                                       admits the answer's tokens; or NULL, without a schema */
     int64_t layers_run;             /* layers that its chunks ran */
     int64_t chunk_count;            /* chunks that were begun */
     int32_t computed_count;
@@ -316,6 +318,10 @@ typedef struct {
     int32_t selected;               /* chosen after the last position, or SSLM_NONE_ALLOWED or SSLM_NOT_SCORED */
     int32_t last_row;               /* where the residual of the last computed position lies */
     int32_t progress;               /* SSLM_STAYED, SSLM_MOVED, SSLM_ENDED: of the last call */
+    int32_t is_used;                /* A call on it was met since it was empty: the caller's, like the next ones. */
+    int32_t forced_count;           /* tokens that were admitted without being chosen, as the schema's content */
+    int32_t content_count;          /* tokens of the schema's content that were admitted, */
+    uint32_t schema_state;          /* and where the answer stands behind them */
     uint8_t link[32];               /* the chain of digests over the computed positions */
 } sslm_sequence;
 

@@ -28,7 +28,8 @@ static const uint32_t *fitting_tokens(const sslm_schema *schema, uint32_t state,
 {
     uint32_t *mask = memory, *path = memory + schema->mask_words;
     memset(mask, 0, schema->mask_words * sizeof *mask);
-    sslm_native_token_mask(schema->automaton, schema->trie, state, schema->distances, remaining - 1, path, mask);
+    if (remaining > 0)
+        sslm_native_token_mask(schema->automaton, schema->trie, state, schema->distances, remaining - 1, path, mask);
     if (!schema->automaton->accepting[state]) return mask;
     for (uint32_t i = 0; i < schema->end_count; i++) mask[schema->end_ids[i] / 32] |= 1u << schema->end_ids[i] % 32;
     return mask;
@@ -39,7 +40,7 @@ const uint32_t *sslm_native_schema_mask(const sslm_schema *schema, uint32_t stat
 {
     int32_t only = schema->only_tokens[state];
     // That of the only token is as near to an end as the state itself: it fits if anything does.
-    if (only >= 0) return only_token(schema, only, memory);
+    if (only >= 0 && remaining > 0) return only_token(schema, only, memory);
     if (remaining <= schema->farthest[state]) return fitting_tokens(schema, state, remaining, memory);
     return schema->masks + (size_t)schema->mask_indices[state] * schema->mask_words;
 }

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "bba88f90e7a2b966678fd4759196365f6c96fe0bd38d96521992a0d86e33177c"
+HEADER_SHA256: Final = "86946b0181d3deea6fe5607729d14d4265009086d3c08eb51cf238e295f0ab86"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -439,6 +439,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x00\x83\x00\x00\x00\x02$sslm_sequence',
             b'\x00\x00\x86\x11span',
             b'\x00\x00h\x11token_ids',
+            b'\x00\x009\x11first_allowed',
             b'\x00\x00\x05\x11layers_run',
             b'\x00\x00\x05\x11chunk_count',
             b'\x00\x00\x01\x11computed_count',
@@ -453,6 +454,10 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11selected',
             b'\x00\x00\x01\x11last_row',
             b'\x00\x00\x01\x11progress',
+            b'\x00\x00\x01\x11is_used',
+            b'\x00\x00\x01\x11forced_count',
+            b'\x00\x00\x01\x11content_count',
+            b'\x00\x001\x11schema_state',
             b'\x00\x00\x91\x11link',
         ),
         (

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 _MODULES = (
+    "binding",
+    "following",
     "freezing",
     "kv_pool",
     "own_memory",

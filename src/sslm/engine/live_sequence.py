@@ -21,6 +21,7 @@ from sslm.errors.runtime import ContextLengthError, SequenceUnfinishedError
 from sslm.numerics.digests import answer_digest
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.chunk import Chunk
+from sslm.runtime.following import admit_chosen
 from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.sequence import SequenceStats
 from sslm.runtime.sequence_options import SequenceOptions
@@ -217,7 +218,7 @@ class LiveSequence(SlicedWork):
             if self._answer.is_complete:
                 self._completion = self._complete(answer_digest(digest, self._answer.token_ids))
             else:
-                state.admit_chosen()
+                admit_chosen(state, 1)
             self._is_intact = True
         return not self.done
 

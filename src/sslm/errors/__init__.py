@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sslm.errors.artifact import *
     from sslm.errors.base import *
     from sslm.errors.batches import *
+    from sslm.errors.binding import *
     from sslm.errors.canonical_json import *
     from sslm.errors.catalog import *
     from sslm.errors.choosing import *
@@ -42,6 +43,7 @@ MODULES: Final = (
     "catalog",
     "artifact",
     "batches",
+    "binding",
     "canonical_json",
     "choosing",
     "commands",

@@ -1,11 +1,17 @@
 """A sequence as plain data, which Python and C read and write alike."""
 
 import ctypes
-from typing import Final, Self
+from typing import Any, Final, Protocol, Self
 
 from sslm.program.choice import Choice
 from sslm.program.choice_data import ChoiceData
-from sslm.program.plan import DIGEST_SIZE_BYTES, SequenceMemory, Span, Trace
+from sslm.program.plan import (
+    DIGEST_SIZE_BYTES,
+    SequenceMemory,
+    Span,
+    Trace,
+    allowed_size_bytes,
+)
 from sslm.program.program import Program
 
 NONE_ALLOWED: Final = -1
@@ -55,6 +61,7 @@ class SequenceStruct(ctypes.Structure):
     _fields_ = (
         ("span", SpanStruct),
         ("token_ids", ctypes.c_void_p),
+        ("first_allowed", ctypes.c_void_p),
         ("layers_run", ctypes.c_int64),
         ("chunk_count", ctypes.c_int64),
         ("computed_count", ctypes.c_int32),
@@ -69,8 +76,21 @@ class SequenceStruct(ctypes.Structure):
         ("selected", ctypes.c_int32),
         ("last_row", ctypes.c_int32),
         ("progress", ctypes.c_int32),
+        ("is_used", ctypes.c_int32),
+        ("forced_count", ctypes.c_int32),
+        ("content_count", ctypes.c_int32),
+        ("schema_state", ctypes.c_uint32),
         ("link", ctypes.c_uint8 * DIGEST_SIZE_BYTES),
     )
+
+
+class MaskOwner(Protocol):
+    """What owns the masks that a struct points to."""
+
+    @property
+    def first_address(self) -> int:
+        """Where the mask before an answer's first token lies; no other owner has one there."""
+        raise NotImplementedError
 
 
 class SequenceData:
@@ -118,6 +138,7 @@ class SequenceData:
         self.trace = trace
         self.is_torn = False
         self._vocab_size = program.vocab_size
+        self._mask_owners: tuple[MaskOwner, ...] = ()
         self._choices: tuple[ChoiceData, ...] = (self.bound(Choice(), answer_start=0),)
         page_size = program.state_layout.page_size_bytes
         self._trace_row_bytes = DIGEST_SIZE_BYTES * program.first_head_index
@@ -175,6 +196,21 @@ class SequenceData:
         self.become(struct)
         self._choices = (choice,)
 
+    @property
+    def mask_owner(self) -> MaskOwner | None:
+        """What owns the masks; None if any id may be chosen."""
+        address = self.struct.first_allowed
+        return next((one for one in self._mask_owners if one.first_address == address), None)
+
+    def become_bound(
+        self, struct: SequenceStruct, choice: ChoiceData, owner: MaskOwner | None
+    ) -> None:
+        """Take over a struct that chooses otherwise, and by masks of another owner, or by none."""
+        self._mask_owners = tuple(one for one in (self.mask_owner, owner) if one is not None)
+        struct.first_allowed = None if owner is None else owner.first_address
+        self.become_choosing(struct, choice)
+        self._mask_owners = () if owner is None else (owner,)
+
     def seen(self) -> Self:
         """Return ids, counts and a struct that stays as it is, for those who only look.
 
@@ -188,6 +224,7 @@ class SequenceData:
         seen.logits = seen.selected = seen.logit_exponents = seen.choice_scratch = nothing
         choice = self.choice.without_scratch()
         seen._choices, seen.struct.span.choice = (choice,), _chooser_address(choice)
+        seen.struct.span.allowed = None
         seen.trace = None
         seen.memory = SequenceMemory(
             pool=nothing,
@@ -230,7 +267,17 @@ class SequenceData:
             is_prefill=bool(struct.is_prefill),
             logit_exponents=self.logit_exponents if self.logit_exponents.nbytes else None,
             choice=self.choice if struct.choice else None,
+            allowed=self._allowed(),
         )
+
+    def _allowed(self) -> memoryview | None:
+        address = self.struct.span.allowed
+        if not address:
+            return None
+        mask: Any = (ctypes.c_uint8 * allowed_size_bytes(self._vocab_size)).from_address(address)
+        # It lives as long as its owner, and that as long as whoever has the span.
+        mask.owners = self._mask_owners
+        return memoryview(mask).cast("B")
 
 
 def _chooser_address(choice: ChoiceData) -> int | None:

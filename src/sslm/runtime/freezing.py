@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from sslm.errors.base import SslmError
+from sslm.errors.binding import SchemaBudgetTokensError
 from sslm.errors.runtime import (
     ContextLengthError,
     NestedCallError,
@@ -15,18 +16,22 @@ from sslm.program.choice_data import ChoiceData
 from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.program.sequence_data import NOT_SCORED, SequenceStruct
 from sslm.program.states import PAGE_TOKENS
+from sslm.runtime.binding import Binding
 from sslm.runtime.choosing import forget_selected, require_choice
+from sslm.runtime.following import new_binding
 from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.page_rows import pack_rows, unpack_rows
-from sslm.runtime.sequence_state import SequenceState
+from sslm.runtime.sequence_state import SequenceState, begin_answer
 from sslm.runtime.snapshot import (
     NO_ADAPTER,
     Counters,
     InFlight,
+    SchemaPoint,
     Snapshot,
     first_unsealed,
     state_stops,
 )
+from sslm.schema.bound_schema import BoundSchema
 
 
 def freeze(state: SequenceState) -> Snapshot:
@@ -45,6 +50,7 @@ def freeze(state: SequenceState) -> Snapshot:
         selected=state.selected,
         choice=state.data.choice.choice,
         answer_start=state.data.choice.answer_start,
+        schema=_schema_point(state),
         in_flight=in_flight,
         last_residual=_residual_rows(state, struct.last_row, 1) if has_last else b"",
         link=bytes(struct.link),
@@ -52,11 +58,20 @@ def freeze(state: SequenceState) -> Snapshot:
             saturations=bytes(state.memory.saturations),
             layers_run=struct.layers_run,
             chunk_count=struct.chunk_count,
-            forced_tokens=state.forced_tokens,
+            forced_tokens=struct.forced_count,
         ),
         fixed=bytes(state.memory.fixed),
         tail=pack_rows(state.layout, state.memory.pool, state.hold.pages, first, stops),
         hold=state.hold.share(first // PAGE_TOKENS),
+    )
+
+
+def _schema_point(state: SequenceState) -> SchemaPoint | None:
+    binding = state.binding
+    if binding is None:
+        return None
+    return SchemaPoint(
+        digest=binding.schema.digest, answer_tokens=binding.answer_tokens, place=state.place
     )
 
 
@@ -86,16 +101,19 @@ def _residual_rows(state: SequenceState, first: int, count: int) -> bytes:
 def adopt(state: SequenceState, snapshot: Snapshot, *, reserved_tokens: int = 0) -> None:
     """Become what a snapshot froze; its pages are shared, and only its tail is copied.
 
-    The state goes on choosing as it was told to: what was chosen otherwise is forgotten.
+    The state goes on choosing as it was told to, and by the masks of its own schema: what was
+    chosen otherwise is forgotten. A snapshot without a schema is what comes before an answer.
 
     Raises:
         SequenceNotFreshError: If there are tokens already.
-        SnapshotMismatchError: If it is of another model or pool.
+        SnapshotMismatchError: If it is of another model or pool, or follows another schema.
+        SchemaBudgetTokensError: If the state's answer could not be completed any more.
         ContextLengthError: If its tokens are more than the context.
         ObjectClosedError: If it was released.
         KvPoolExhaustedError: If the pool has too few pages for the rest; nothing has changed.
     """
     _require_fit(state, snapshot)
+    _require_same_schema(state.binding, snapshot.schema)
     ids = _all_tokens(snapshot)
     page_count = max(
         page_count_for(max(snapshot.token_count, reserved_tokens)),
@@ -104,16 +122,22 @@ def adopt(state: SequenceState, snapshot: Snapshot, *, reserved_tokens: int = 0)
     with _whole_or_nothing(state):
         state.hold.put_first(snapshot.hold, page_count)
         state.list_pages()
-        _become(state, snapshot, ids, state.data.choice)
+        _become(state, snapshot, ids, state.data.choice, state.binding)
 
 
-def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memoryview]) -> None:
+def load(
+    state: SequenceState,
+    snapshot: Snapshot,
+    pages: Sequence[bytes | memoryview],
+    schema: BoundSchema | None,
+) -> None:
     """Become what a snapshot says whose full pages are given as bytes, and choose as it does.
 
     Args:
         state: Of a fresh sequence.
         snapshot: Without pages.
         pages: The full pages of its computed positions, each of the pool's size.
+        schema: What the snapshot follows, or None if it follows none.
 
     Raises:
         SequenceNotFreshError, SnapshotMismatchError, ContextLengthError, KvPoolExhaustedError: As
@@ -124,11 +148,15 @@ def load(state: SequenceState, snapshot: Snapshot, pages: Sequence[bytes | memor
     size = state.layout.page_size_bytes
     require_choice(state, snapshot.choice, snapshot.answer_start)
     choice = state.data.bound(snapshot.choice, answer_start=snapshot.answer_start)
+    point, binding = snapshot.schema, None
+    if schema is not None and point is not None:
+        binding = new_binding(state, schema, point.answer_tokens)
+        _require_same_schema(binding, point)
     with _whole_or_nothing(state):
         state.require_room(snapshot.token_count)
         for index, content in zip(state.hold.pages, pages, strict=False):
             state.memory.pool[size * index : size * (index + 1)] = content
-        _become(state, snapshot, ids, choice)
+        _become(state, snapshot, ids, choice, binding)
 
 
 @contextmanager
@@ -138,7 +166,7 @@ def _whole_or_nothing(state: SequenceState) -> Iterator[None]:
     One that looks fresh must not have a half of another's counters, or write into shared pages.
     """
     state.is_emptying = True
-    choice = state.data.choice
+    choice, binding = state.data.choice, state.binding
     try:
         yield
     except SslmError:
@@ -150,15 +178,23 @@ def _whole_or_nothing(state: SequenceState) -> Iterator[None]:
         # the sequence next does this.
         with suppress(NestedCallError):
             state.forget()
-            state.data.become_choosing(state.data.staged(), choice)
+            struct = state.data.staged()
+            begin_answer(struct, None if binding is None else binding.first_address)
+            state.data.become_bound(struct, choice, binding)
         raise
     state.is_emptying = False
 
 
 def _become(
-    state: SequenceState, snapshot: Snapshot, ids: "array[int]", choice: ChoiceData
+    state: SequenceState,
+    snapshot: Snapshot,
+    ids: "array[int]",
+    choice: ChoiceData,
+    binding: Binding | None,
 ) -> None:
-    """Take everything from a snapshot but its full pages and its choice; *ids* are all its tokens.
+    """Take everything from a snapshot but its full pages, its choice and its schema.
+
+    *ids* are all its tokens.
 
     From here on no memory is asked for that could be refused.
     """
@@ -170,10 +206,10 @@ def _become(
     memory.saturations[:] = counters.saturations
     memory.fixed[:] = snapshot.fixed
     memory.residual[: len(snapshot.last_residual)] = snapshot.last_residual
-    state.forced_tokens = counters.forced_tokens
     state.data.token_ids[: len(ids)] = ids
     struct = state.data.staged()
     struct.layers_run, struct.chunk_count = counters.layers_run, counters.chunk_count
+    struct.forced_count, struct.is_used = counters.forced_tokens, True
     struct.link[:] = snapshot.link
     struct.last_row = 0
     struct.computed_count, struct.pending_count = position, len(snapshot.pending)
@@ -181,9 +217,32 @@ def _become(
     if snapshot.in_flight is not None:
         _resume(state, struct, snapshot.in_flight)
     struct.is_rescoring = bool(position) and position == len(ids) and snapshot.selected is None
-    if not choice.decides_as(snapshot.choice, snapshot.answer_start):
+    has_same_masks = _stand(struct, binding, snapshot.schema)
+    if not (has_same_masks and choice.decides_as(snapshot.choice, snapshot.answer_start)):
         forget_selected(state, struct)
-    state.data.become_choosing(struct, choice)
+    state.data.become_bound(struct, choice, binding)
+
+
+def _stand(struct: SequenceStruct, binding: Binding | None, point: SchemaPoint | None) -> bool:
+    """Let an answer stand where a snapshot does; return whether the same tokens may follow."""
+    begin_answer(struct, None if binding is None else binding.first_address)
+    if binding is None or point is None:
+        return binding is None and point is None
+    struct.schema_state, struct.content_count = point.place.state, point.place.token_count
+    struct.span.allowed = binding.mask_address(point.place, None)
+    return binding.answer_tokens == point.answer_tokens
+
+
+def _require_same_schema(binding: Binding | None, point: SchemaPoint | None) -> None:
+    if point is None:
+        return
+    expected = None if binding is None else binding.schema.digest
+    if binding is None or point.digest != expected:
+        found = point.digest.hex()
+        raise SnapshotMismatchError("the schema", found, expected.hex() if expected else "none")
+    if not binding.fits(point.place):
+        needed = point.place.token_count + binding.schema.distance(point.place.state)
+        raise SchemaBudgetTokensError(binding.answer_tokens or 0, needed)
 
 
 def _all_tokens(snapshot: Snapshot) -> "array[int]":

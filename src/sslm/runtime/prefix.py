@@ -13,6 +13,7 @@ from sslm.errors.runtime import (
 )
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.snapshot import Snapshot
+from sslm.schema.bound_schema import BoundSchema
 
 
 class Prefix:
@@ -71,6 +72,26 @@ class Prefix:
             SslmError: As prefilling a sequence does.
         """
         return self.sequence.prefill(token_ids)
+
+    def prefill_content(self, token_ids: Iterable[object]) -> int:
+        """Queue tokens as :meth:`sslm.runtime.sequence.Sequence.prefill_content` does.
+
+        Raises:
+            PrefixFrozenError: If the prefix is frozen.
+            ObjectClosedError: If it is released.
+            SslmError: As for a sequence.
+        """
+        return self.sequence.prefill_content(token_ids)
+
+    def bind(self, schema: BoundSchema | None, *, answer_tokens: int | None = None) -> None:
+        """Let the answer follow a schema; only sequences that follow the same one adopt it then.
+
+        Raises:
+            PrefixFrozenError: If the prefix is frozen.
+            ObjectClosedError: If it is released.
+            SslmError: As :meth:`sslm.runtime.sequence.Sequence.bind` does.
+        """
+        self.sequence.bind(schema, answer_tokens=answer_tokens)
 
     def freeze(self) -> None:
         """End the prefix, whose sequence is closed; freezing it again changes nothing.

@@ -21,6 +21,7 @@ from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
 from sslm.runtime.choosing import choose, require_choice, rescore
 from sslm.runtime.chunk import Chunk
+from sslm.runtime.following import admit_chosen, admit_content, admit_some, bind
 from sslm.runtime.freezing import adopt, freeze, load
 from sslm.runtime.kv_pool import KvPool, PageHold
 from sslm.runtime.own_memory import LESS_CONTEXT
@@ -30,6 +31,7 @@ from sslm.runtime.sequence_state import SequenceState
 from sslm.runtime.snapshot import Snapshot
 from sslm.runtime.token_ids import admissible_token_ids, checked_token_ids
 from sslm.runtime.turns import Turn, Turns
+from sslm.schema.bound_schema import BoundSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,8 @@ class SequenceStats:
         pending_tokens: Tokens that are admitted and not computed.
         layers_run: Layers that its chunks ran.
         layers_ceiling: What they will have run once nothing is pending.
-        forced_tokens: Tokens of which a schema left no choice.
+        forced_tokens: Tokens that were taken in as a schema's content without being chosen.
+        is_accepting: Whether a schema is bound, and the text may end where it is.
         resident_pages: Pages that it holds.
         shared_pages: Those of them that somebody else holds too.
         saturations: Values that had to be clamped, by site.
@@ -52,6 +55,7 @@ class SequenceStats:
     layers_run: int
     layers_ceiling: int
     forced_tokens: int
+    is_accepting: bool
     resident_pages: int
     shared_pages: int
     saturations: dict[str, int]
@@ -263,7 +267,9 @@ class Sequence(Closing):
                 pending_tokens=state.pending_count,
                 layers_run=struct.layers_run,
                 layers_ceiling=struct.chunk_count * self.program.layer_count,
-                forced_tokens=state.forced_tokens,
+                forced_tokens=state.data.struct.forced_count,
+                is_accepting=state.binding is not None
+                and state.binding.schema.is_accepting(state.place.state),
                 resident_pages=len(hold.pages),
                 shared_pages=len(hold.pages) - hold.own_count,
                 saturations=self.saturations,
@@ -297,19 +303,7 @@ class Sequence(Closing):
         """
         with self.begin_use() as state:
             admissible, refusal = admissible_token_ids(token_ids, self.program.vocab_size)
-            ids = memoryview(array("i", admissible))
-            count, shortage = state.room(len(ids))
-            state.admit(ids[:count])
-            # What comes first is what is told: a bad id may lie behind the end of the context.
-            stopped = shortage if count < len(ids) else refusal
-            if stopped is not None:
-                stopped.consumed_tokens = count
-                try:
-                    raise stopped
-                finally:
-                    # What a raised error holds must not hold the error.
-                    del stopped, shortage, refusal
-            return count
+            return admit_some(state, array("i", admissible), refusal)
 
     def choose(self, choice: Choice | None, answer_start: int = 0) -> None:
         """Choose tokens in another way from now on, the one after the last position included.
@@ -362,7 +356,73 @@ class Sequence(Closing):
             ContextLengthError, KvPoolExhaustedError: If there is no room; nothing was queued.
         """
         with self.begin_use() as state:
-            return state.admit_chosen()
+            return admit_chosen(state, 1)[0]
+
+    def decode_span(self, most: int | None = None) -> list[int]:
+        """Queue the token that was chosen, and with it those that alone may follow; return them.
+
+        Token by token, :meth:`decode` comes to the same ones: where a schema leaves no choice,
+        nothing has to be computed to know what is chosen.
+
+        Args:
+            most: How many, at least 1; None is as many as there are and there is room for.
+
+        Raises:
+            OptionRangeError: If *most* is below 1.
+            SslmError: As :meth:`decode` does; nothing was queued.
+        """
+        with self.begin_use() as state:
+            return admit_chosen(state, most).tolist()
+
+    # What follows a schema.
+
+    def bind(self, schema: BoundSchema | None, *, answer_tokens: int | None = None) -> None:
+        """Let the answer follow a schema, from its first token on, or none; a reset keeps that.
+
+        A sequence can be bound before anything else was done with it, or after a reset. Also a
+        call that changed nothing, like a push of no tokens, is a use; one that was refused is none.
+
+        Args:
+            schema: Of the model's vocabulary.
+            answer_tokens: Most tokens of the answer, at least ``schema.shortest``: then what could
+                not be completed within them is not allowed. What ends it is not counted. None is
+                any number.
+
+        Raises:
+            SchemaBindError: If the sequence was used.
+            SchemaBudgetTokensError: If no answer has so few tokens.
+            OptionRangeError: If the schema is of another vocabulary, or the sequence scores every
+                row. In each case nothing has changed.
+        """
+        with self.begin_use() as state:
+            bind(state, schema, answer_tokens)
+
+    @property
+    def schema(self) -> BoundSchema | None:
+        """The schema that the answer follows, or None."""
+        binding = self.state.binding
+        return None if binding is None else binding.schema
+
+    @property
+    def is_answer_complete(self) -> bool:
+        """Whether a schema is bound, and nothing but what ends the answer may follow."""
+        state = self.state
+        return state.binding is not None and state.binding.is_complete(state.place)
+
+    def prefill_content(self, token_ids: Iterable[object]) -> int:
+        """Queue tokens of the answer's content up to the first that cannot be taken in.
+
+        Unlike the tokens of :meth:`prefill`, which are the prompt's, they lead the answer on.
+
+        Raises:
+            SchemaUnboundError: If no schema is bound; nothing was queued.
+            SchemaSpanUnreachableError: If the schema does not take one of them there.
+            TokenIdTypeError, TokenIdRangeError, ContextLengthError, KvPoolExhaustedError: As
+                :meth:`prefill` does. In each case but the first the tokens before were queued,
+                ``consumed_tokens`` of the error, and stay so.
+        """
+        with self.begin_use() as state:
+            return admit_content(state, token_ids)
 
     def snapshot(self) -> Snapshot:
         """Freeze what the sequence is now, between two slices or at rest."""
@@ -379,22 +439,31 @@ class Sequence(Closing):
 
         Raises:
             SequenceNotFreshError: If the sequence has tokens.
-            SnapshotMismatchError: If the snapshot is of another model or pool.
+            SnapshotMismatchError: If the snapshot is of another model or pool, or follows another
+                schema than this sequence.
+            SchemaBudgetTokensError: If the answer could not be completed any more.
             ContextLengthError: If its tokens are more than the context.
             KvPoolExhaustedError: If the pool has too few pages for the rest; nothing has changed.
         """
         with self.begin_use() as state:
             adopt(state, snapshot, reserved_tokens=reserved_tokens)
 
-    def load(self, snapshot: Snapshot, pages: TokenIds[bytes | memoryview]) -> None:
+    def load(
+        self,
+        snapshot: Snapshot,
+        pages: TokenIds[bytes | memoryview],
+        schema: BoundSchema | None = None,
+    ) -> None:
         """Continue from a snapshot whose full pages are given as bytes, and were checked.
+
+        It follows from now on what the snapshot follows, which is *schema*, or nothing.
 
         Raises:
             SequenceNotFreshError, SnapshotMismatchError, ContextLengthError, KvPoolExhaustedError:
                 As :meth:`adopt` does; nothing has changed.
         """
         with self.begin_use() as state:
-            load(state, snapshot, pages)
+            load(state, snapshot, pages, schema)
 
     def reset(self) -> None:
         """Forget all tokens, from any state.

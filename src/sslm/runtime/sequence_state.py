@@ -4,6 +4,7 @@ from array import array
 from typing import Self
 
 from sslm.errors.base import SslmError
+from sslm.errors.binding import SchemaDeadEndError
 from sslm.errors.runtime import (
     ChoiceUnfinishedError,
     ContextLengthError,
@@ -18,12 +19,20 @@ from sslm.errors.showing import int_range
 from sslm.numerics.digests import first_link
 from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
-from sslm.program.sequence_data import NOT_SCORED, SCORE_REFUSED, SequenceData
+from sslm.program.sequence_data import (
+    NONE_ALLOWED,
+    NOT_SCORED,
+    SCORE_REFUSED,
+    SequenceData,
+    SequenceStruct,
+)
 from sslm.program.states import PAGE_TOKENS
+from sslm.runtime.binding import Binding, Place
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.kv_pool import KvPool, PageHold, page_count_for
 from sslm.runtime.own_memory import zeroed_memory
 from sslm.runtime.sequence_options import SequenceOptions, buffer_sizes_bytes
+from sslm.schema.bound_schema import START
 
 _NO_PAGE = -1
 _ZEROS = bytes(4096)
@@ -45,7 +54,6 @@ class SequenceState:
     Attributes:
         data: The struct, and the buffers that it points to.
         hold: Its pages, in the order of their positions.
-        forced_tokens: Tokens of which a schema left no choice.
         is_emptying: Whether the memory of a sequence without tokens may be another's.
 
     Raises:
@@ -88,7 +96,8 @@ class SequenceState:
         struct.is_rescoring = False
         struct.link[:] = first_link(self.program.arithmetic_version, self.model_id)
         struct.layers_run = struct.chunk_count = struct.last_row = struct.is_decoding = 0
-        self.forced_tokens = 0
+        struct.forced_count = struct.is_used = False
+        begin_answer(struct, struct.first_allowed)
         self.data.become(struct)
 
     def list_pages(self) -> None:
@@ -132,6 +141,19 @@ class SequenceState:
         selected = int(self.data.struct.selected)
         return None if selected == NOT_SCORED else selected
 
+    @property
+    def binding(self) -> Binding | None:
+        """The schema that the answer follows, or None."""
+        owner = self.data.mask_owner
+        # Nothing else is ever put there.
+        return owner if isinstance(owner, Binding) else None
+
+    @property
+    def place(self) -> Place:
+        """Where the answer stands behind all admitted tokens."""
+        struct = self.data.struct
+        return Place(struct.schema_state, struct.content_count)
+
     # Admission.
 
     def room(self, count: int) -> tuple[int, ContextLengthError | KvPoolExhaustedError | None]:
@@ -173,10 +195,23 @@ class SequenceState:
         if len(self.hold.pages) != self._listed_count:
             self.list_pages()
 
-    def admit(self, ids: "array[int] | memoryview") -> None:
-        """Queue int32 ids for which there is room. The token chosen before is forgotten."""
+    def admit(
+        self,
+        ids: "array[int] | memoryview",
+        *,
+        place: Place | None = None,
+        forced_count: int = 0,
+    ) -> None:
+        """Queue int32 ids for which there is room. The token chosen before is forgotten.
+
+        Args:
+            ids: Perhaps none, which is a use of the sequence all the same.
+            place: Where the answer stands behind them; None if they are none of a schema's content.
+            forced_count: How many of them were not chosen, as a schema's content.
+        """
+        struct, end = self.data.staged(), self.token_count
+        struct.is_used = True
         if ids:
-            struct, end = self.data.staged(), self.token_count
             self.data.token_ids[end : end + len(ids)] = ids
             struct.is_decoding = struct.selected >= 0 and len(ids) == 1
             struct.pending_count += len(ids)
@@ -184,7 +219,11 @@ class SequenceState:
             if struct.is_rescoring:
                 # Nobody will go on with the last position's token.
                 struct.is_rescoring = struct.is_in_flight = False
-            self.data.become(struct)
+        if place is not None and self.binding is not None:
+            struct.forced_count += forced_count
+            struct.schema_state, struct.content_count = place.state, place.token_count
+            struct.span.allowed = self.binding.mask_address(place, struct.span.allowed)
+        self.data.become(struct)
 
     def chosen(self) -> int:
         """Return the token that was chosen.
@@ -193,6 +232,7 @@ class SequenceState:
             SequenceBusyError: If tokens are pending.
             ChoiceUnfinishedError: If the last position is to be scored again first.
             NumericStepRefusedError: If its logits are beyond what the choice can compare.
+            SchemaDeadEndError: If the schema lets none follow.
             NothingChosenError: If there is none.
         """
         if self.pending_count:
@@ -201,23 +241,12 @@ class SequenceState:
             raise ChoiceUnfinishedError(self.position - 1)
         if self.selected == SCORE_REFUSED:
             raise NumericStepRefusedError(self.position - 1)
+        if self.selected == NONE_ALLOWED and self.binding is not None:
+            is_complete = self.binding.schema.is_accepting(self.place.state)
+            raise SchemaDeadEndError(self.position - 1, "is" if is_complete else "is not")
         if self.selected is None or self.selected < 0:
             raise NothingChosenError(self.position)
         return self.selected
-
-    def admit_chosen(self) -> int:
-        """Queue the token that was chosen, and return it.
-
-        Raises:
-            SequenceBusyError, ChoiceUnfinishedError: As :meth:`chosen` does.
-            NumericStepRefusedError, NothingChosenError: As :meth:`chosen` does.
-            ContextLengthError, KvPoolExhaustedError: If there is no room; nothing was queued.
-        """
-        token_id = self.chosen()
-        ids = array("i", [token_id])
-        self.require_room(1)
-        self.admit(ids)
-        return token_id
 
     # Chunks.
 
@@ -323,6 +352,12 @@ class SequenceState:
         left.memory = left.data.memory
         _drop_work(left.data)
         return left
+
+
+def begin_answer(struct: SequenceStruct, first_allowed: int | None) -> None:
+    """Let the answer of a staged struct stand before its first token."""
+    struct.span.allowed = first_allowed
+    struct.schema_state, struct.content_count = START, 0
 
 
 def _drop_work(data: SequenceData) -> None:

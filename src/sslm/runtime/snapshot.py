@@ -1,13 +1,14 @@
 """Everything that a sequence is, frozen."""
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn, Self
 
 from sslm.errors.runtime import NotCopyableError
 from sslm.program.choice import Choice
 from sslm.program.program import Program
 from sslm.program.states import PAGE_TOKENS, StateLayout
+from sslm.runtime.binding import Place
 from sslm.runtime.kv_pool import PageHold
 from sslm.runtime.page_rows import packed_size_bytes
 
@@ -45,13 +46,28 @@ class Counters:
         saturations: int64 [6]: values that had to be clamped, by ``SaturationSite``.
         layers_run: Layers that its chunks ran.
         chunk_count: Chunks that were begun, each of which runs all layers in the end.
-        forced_tokens: Tokens of which a schema left no choice.
+        forced_tokens: Tokens that were taken in as a schema's content without being chosen.
     """
 
     saturations: bytes
     layers_run: int = 0
     chunk_count: int = 0
     forced_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaPoint:
+    """Where an answer stands in a schema.
+
+    Args:
+        digest: Of the schema, as :class:`sslm.schema.bound_schema.BoundSchema` has it, 32 bytes.
+        answer_tokens: Most tokens of the answer, or None for any number.
+        place: Behind all admitted tokens.
+    """
+
+    digest: bytes
+    answer_tokens: int | None
+    place: Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +87,7 @@ class Snapshot:
             last position is to be scored, if nothing else is to be computed first.
         choice: How it was chosen, and those behind it are.
         answer_start: The position from which on tokens count as the answer's.
+        schema: What the answer follows, and where it stands, or None.
         in_flight: The chunk in progress, or None.
         last_residual: int32 [hidden_size] after the last layer of the last position; empty if there
             is none, or a chunk is in flight.
@@ -89,6 +106,7 @@ class Snapshot:
     selected: int | None
     choice: Choice
     answer_start: int
+    schema: SchemaPoint | None
     in_flight: InFlight | None
     last_residual: bytes
     link: bytes
@@ -124,8 +142,14 @@ class Snapshot:
 
     def share(self) -> Self:
         """Return the same snapshot with a hold of its own."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return type(self)(**(fields | {"hold": self.hold.share(len(self.hold.pages))}))
+        return replace(self, hold=self.hold.share(len(self.hold.pages)))
+
+    def unbound(self) -> Self:
+        """Return this snapshot without its schema, which takes its hold over.
+
+        What was chosen as the schema allowed is forgotten with it.
+        """
+        return self if self.schema is None else replace(self, schema=None, selected=None)
 
 
 def size_at_rest_bytes(program: Program, token_count: int) -> int:

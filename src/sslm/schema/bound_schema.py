@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Sequence
+from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ START: Final = 0
 """The state before the first token."""
 ANY_COUNT: Final = NO_STATE
 """As many tokens as it takes."""
+_DIGEST_MARK: Final = b"sslm bound schema\0"
 
 
 class BoundSchema:
@@ -30,17 +32,18 @@ class BoundSchema:
             that can go no further is a dead end.
 
     Attributes:
-        digest: As given.
+        digest: 32 bytes that name all of the arguments.
         end_ids: As given.
         struct: ``sslm_schema`` of sslm_native.h.
+        mask_size_bytes: Of a mask: a bit for each id, in words of 32.
         scratch_size_bytes: What :meth:`mask_address` needs to work in.
     """
 
     def __init__(
         self, tables: TokenTables, trie: TokenTrie, *, digest: bytes, end_ids: Sequence[int]
     ) -> None:
-        self.digest = digest
         self.end_ids = tuple(end_ids)
+        self.digest = sha256(_DIGEST_MARK + digest + array("i", self.end_ids)).digest()
         self._table = tables.table
         self._tables = tables
         self._trie = trie
@@ -48,6 +51,7 @@ class BoundSchema:
         self._ffi = self._library.ffi
         self._alive: list[memoryview] = []
         mask_words = (trie.vocab_size + 31) // 32
+        self.mask_size_bytes = 4 * mask_words
         self.scratch_size_bytes = 4 * (mask_words + trie.depth_max + 1)
         masks, indices = _with_ends(tables, self.end_ids)
         sizes = [len(trie.tokens.get(token_id, b"")) for token_id in range(trie.vocab_size)]
@@ -69,6 +73,16 @@ class BoundSchema:
     def shortest(self) -> int:
         """The fewest tokens of an answer, an end token not counted."""
         return int(self._tables.distances[START])
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids are below it."""
+        return self._trie.vocab_size
+
+    @property
+    def state_count(self) -> int:
+        """States are below it."""
+        return self._table.state_count
 
     def distance(self, state: int) -> int:
         """Return the fewest tokens from a state to one where a text may end."""
@@ -97,8 +111,8 @@ class BoundSchema:
 
         Args:
             state: Where an answer stands.
-            remaining: Tokens that may still be chosen: at least as many as complete the text, or
-                ``ANY_COUNT``.
+            remaining: Tokens that may still be chosen, what ends the answer not counted: at least
+                as many as complete the text, or ``ANY_COUNT``.
             scratch: ``scratch_size_bytes``, aligned to 4.
         """
         pointer, _view = borrow(self._ffi, "uint32_t *", scratch, is_writable=True)

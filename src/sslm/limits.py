@@ -439,3 +439,6 @@ SSLM_SCHEMAS_SIZE_BYTES_MAX: Final = 1 << 28
 
 SCHEMA_DEPENDENT_STATES_MAX: Final = 1 << 12
 """Ways in which keys may depend on those before them in one object; each is a few states."""
+
+SCHEMA_ASKED_PARTS_MAX: Final = 1 << 15
+"""Keys and items at all places, times the schemas that speak there: a second of work."""

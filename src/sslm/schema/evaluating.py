@@ -5,6 +5,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
+from sslm.errors.schema_documents import SchemaSizeError
+from sslm.limits import SCHEMA_ASKED_PARTS_MAX
 from sslm.schema.algebra import any_of, both, exactly_one, outside
 from sslm.schema.compiler import LanguageCompiler
 from sslm.schema.document import Json, pointer_text, shown
@@ -66,6 +68,7 @@ class Evaluator:
         self.compiler = compiler
         self.refusals = refusals
         self.needs_all_texts = False
+        self._parts_left = SCHEMA_ASKED_PARTS_MAX
         self._ignores_unknown = ignores_unknown
         self._scalars = ScalarKeywords(refusals, formats)
         self.items = ItemKeywords(self)
@@ -123,6 +126,7 @@ class Evaluator:
         schema = member.node.value
         if isinstance(schema, dict):
             self._check(member, schema)
+            self.spend(member, len(place.names) + place.prefix_count)
         found = self.evaluated(member, place)
         if isinstance(schema, dict):
             for kind, keyword, of_kind in (
@@ -133,6 +137,13 @@ class Evaluator:
                     found = found.with_part(kind, of_kind(member, place))
             found = self._labelled(found, member, self.universes.of(place))
         return found
+
+    def spend(self, member: Member, parts: int) -> None:
+        """Count the parts of values that a schema is asked about; raise SchemaSizeError."""
+        self._parts_left -= parts
+        if self._parts_left < 0:
+            what = "keys and items that its schemas are asked about"
+            raise SchemaSizeError(what, SCHEMA_ASKED_PARTS_MAX, shown(member.node.pointer))
 
     def _labelled(self, value: Value, member: Member, universe: Value) -> Value:
         """Return *value* such that an error about its size names the schema."""

@@ -69,7 +69,9 @@ class ItemKeywords:
             bounds = Bounds(1, bounds.most, bounds.label or f"contains at #{member.node.pointer}")
         if bounds.least == 0 and bounds.most is None:
             return self._evaluator.universes.of(place)["array"]
-        indices = range(place.prefix_count)
+        count = place.prefix_count
+        self._evaluator.spend(member, count * min(count, bounds.most or bounds.least))
+        indices = range(count)
         prefix = [self._counted(member, place, index, bounds) for index in indices]
         return containing_part(prefix, self._counted(member, place, None, bounds), bounds)
 

@@ -131,6 +131,8 @@ class PropertyKeywords:
             entries.append(Entry(name, value, name in required))
         free = [self._free(member, place, one, names) for one in evaluator.places.classes(place)]
         bounds = bounds_of(member, "minProperties", "maxProperties")
+        count = len(place.names)
+        evaluator.spend(member, count * min(count, bounds.most or bounds.least))
         where = shown(f"{member.node.pointer}/minProperties")
         doubt = Unsupported(where, "minProperties", _REPEATED)
         return object_part(entries, free, bounds, doubt)

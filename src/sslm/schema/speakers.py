@@ -142,7 +142,7 @@ class _Gathering:
         elif keyword in {"dependentRequired", "dependentSchemas"} and isinstance(content, dict):
             for name, needed in content.items():
                 self._mention([name, *needed] if isinstance(needed, list) else [name])
-        if len(self._described) + len(self._mentioned) > SCHEMA_KEY_COUNT_MAX:
+        if len(self._described.keys() | self._mentioned) > SCHEMA_KEY_COUNT_MAX:
             where = shown(root.node.pointer)
             raise SchemaSizeError("keys of one object", SCHEMA_KEY_COUNT_MAX, where)
 

@@ -233,3 +233,22 @@ def test_the_complement_of_a_format_has_none_of_its_texts() -> None:
     assert outside.allows("1998-12-31")
     # Which host names are valid takes tables that nobody has here.
     assert [found.pointer for found in check({"not": {"format": "hostname"}})] == ["/not/format"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {f"k{at}": {} for at in range(500)}, "anyOf": [{"required": ["k1"]}] * 100},
+        {"prefixItems": [{"type": "null"}] * 300, "contains": {"const": 1}, "minContains": 200},
+        {"properties": {f"k{at}": {} for at in range(500)}, "minProperties": 200},
+    ],
+)
+def test_asking_too_much_is_refused_before_it_takes_long(schema: Any) -> None:
+    with pytest.raises(SchemaSizeError, match="asked about"):
+        compile_schema(schema)
+
+
+def test_known_keys_count_once() -> None:
+    keys = {f"k{at}": {"type": "null"} for at in range(300)}
+    schema = {**CLOSED, "properties": keys, "required": list(keys)}
+    assert compile_schema(schema).allows(dict.fromkeys(keys))

@@ -15,6 +15,7 @@ from fuzz.hostile_seeds import (
 )
 from fuzz.record_seeds import record_seeds
 from fuzz.save_seeds import save_seeds
+from fuzz.schema_seeds import schema_seeds
 from fuzz.target import SEEDS_FOLDER
 
 Seeds = Mapping[str, bytes]
@@ -26,6 +27,7 @@ MAKERS: Final[dict[str, Callable[[], Seeds]]] = {
     "artifact_json": artifact_json_seeds,
     "save": save_seeds,
     "record": record_seeds,
+    "schema": schema_seeds,
     "tokenizer": tokenizer_seeds,
     "template": template_seeds,
     "options": option_seeds,

@@ -12,6 +12,7 @@ NAMES: Final = (
     "artifact_json",
     "save",
     "record",
+    "schema",
     "tokenizer",
     "template",
     "options",

@@ -18,6 +18,7 @@ from sslm.errors import reading as reading_errors
 from sslm.errors import text as text_errors
 from sslm.errors.base import SslmError
 from sslm.formats.save_blob import MAGIC as SEQUENCE_MAGIC
+from sslm.formats.schema_containers import MAGIC as SCHEMA_MAGIC
 from sslm.formats.session_blob import MAGIC as SESSION_MAGIC
 from sslm.formats.sslm_container import SectionType
 from tests.unit.artifact import tiny_artifact
@@ -70,11 +71,16 @@ def test_header_defect(
 
 
 @pytest.mark.parametrize(
-    ("save", "named"), [(SESSION_MAGIC, "a saved session"), (SEQUENCE_MAGIC, "a saved sequence")]
+    ("save", "named"),
+    [
+        (SESSION_MAGIC, "a saved session does; open"),
+        (SEQUENCE_MAGIC, "a saved sequence does; open"),
+        (SCHEMA_MAGIC, "a compiled schema does; put it into a model file"),
+    ],
 )
 @pytest.mark.parametrize("size", [0, 8, 300])
 def test_a_save_is_no_model(save: bytes, named: str, size: int) -> None:
-    with pytest.raises(errors.NotAnSslmFileError, match=f"as {named} does; open") as caught:
+    with pytest.raises(errors.NotAnSslmFileError, match=f"as {named}") as caught:
         read(save + bytes(size))
     assert caught.value.found == save
 

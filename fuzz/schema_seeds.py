@@ -1,0 +1,64 @@
+"""Compiled schemas that the search begins with, written down without a compiler."""
+
+from array import array
+
+from sslm.formats.schema_blob import SchemaRecord, encode_schema
+from sslm.formats.schema_containers import encode_schema_file, encode_schema_section
+from sslm.formats.schema_masks import mask_size_bytes
+from sslm.formats.schema_tables import FREE, NONE, StateTables
+
+VOCAB_SIZE = 256
+"""Every byte is a token."""
+_A, _B, _C = b"abc"
+
+
+def schema_seeds() -> dict[str, bytes]:
+    """Files with and without an only token, one that lies, and sections."""
+    sound = encode_schema(_record("ab", _A))
+    free = encode_schema(_record("free", FREE))
+    return {
+        "sound": encode_schema_file(sound),
+        "free": encode_schema_file(free),
+        "lie": encode_schema_file(encode_schema(_record("lie", _B))),
+        "section": encode_schema_section([("ab", sound), ("free", free)]),
+    }
+
+
+def _record(name: str, only_token: int) -> SchemaRecord:
+    """The texts "ab", and "a" with digits and "c" behind it."""
+    first = only_token == FREE
+    return SchemaRecord(
+        name=name,
+        options=b'{"canonical_spans":true,"compiler_version":1,"formats":"assert","free_levels":2,'
+        b'"recursion_levels":4,"unknown_keywords":"refuse"}',
+        document=b'{"pattern":"^a(b|[0-9]+c)$"}',
+        documents=b'{"https://example.com/a":true}' if first else b"",
+        vocabulary_sha256=bytes(32),
+        vocab_size=VOCAB_SIZE,
+        rows=(
+            ((_A, _A, 1),),
+            ((48, 57, 2), (_B, _B, 3)),
+            ((48, 57, 2), (_C, _C, 3)),
+            (),
+        ),
+        accepting=bytes([0, 0, 0, 1]),
+        tables=StateTables(
+            only_tokens=array("i", [only_token, FREE, FREE, FREE]),
+            only_targets=array("I", [NONE if first else 1, NONE, NONE, NONE]),
+            distances=array("I", [2, 1, 1, 0]),
+            mask_indices=array("I", [2, 0, 1, 3] if first else [NONE, 0, 1, 2]),
+        ),
+        masks=tuple(
+            _mask(*ids)
+            for ids in (
+                (*range(48, 58), _B),
+                (*range(48, 58), _C),
+                *(((_A,),) if first else ()),
+                (),
+            )
+        ),
+    )
+
+
+def _mask(*ids: int) -> bytes:
+    return sum(1 << one for one in ids).to_bytes(mask_size_bytes(VOCAB_SIZE), "little")

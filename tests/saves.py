@@ -8,6 +8,7 @@ from sslm.formats.choice_record import SavedChoice
 from sslm.formats.save_records import (
     SavedChunk,
     SavedMemory,
+    SavedSchema,
     SavedSequence,
     SavedState,
     SavedStateKind,
@@ -50,6 +51,7 @@ SAVED = SavedSequence(
     forced_tokens=3,
     choice=None,
     answer_start=0,
+    schema=None,
     memory=MEMORY,
 )
 CHOICE = SavedChoice(
@@ -72,6 +74,9 @@ CHOSEN = replace(
     answer_start=60,
 )
 CHOSEN_IDS_ONLY = replace(CHOSEN, pending=array("i", [1, 2, 3]), memory=None)
+SCHEMA = SavedSchema(digest=b"s" * 32, answer_tokens=300, state=7, token_count=4)
+FOLLOWING = replace(CHOSEN, schema=replace(SCHEMA, answer_tokens=None))
+FOLLOWING_IDS_ONLY = replace(SAVED, pending=array("i", [1, 2, 3]), memory=None, schema=SCHEMA)
 MID_CHUNK = replace(
     SAVED,
     pending=array("i", [9, 8]),

@@ -167,7 +167,6 @@ LATER: Final[dict[str, str]] = {
     "sslm_schema_count": _SCHEMAS,
     "sslm_schema_name": _SCHEMAS,
     "SSLM_SCHEMA_NOT_FOUND": _SCHEMAS,
-    "SSLM_RESTORE_SCHEMA_MISMATCH": _SCHEMAS,
     "SSLM_SCHEMA_UNSATISFIABLE": _SCHEMAS,
     "sslm_seq_set_adapter": _ADAPTERS,
     "sslm_adapter_map": _ADAPTERS,

@@ -174,6 +174,28 @@ class SaveChoiceError(ArtifactError):
     expected: str
 
 
+class SaveSchemaError(ArtifactError):
+    """The save's answer follows a schema that is not the one at hand."""
+
+    status = Status.SAVE_SCHEMA
+    message = (
+        "the save follows the schema with the digest {found}, and the one at hand is {expected}; "
+        "restore it with the schema that it was saved with"
+    )
+    found: str
+    expected: str
+
+
+class SaveSchemaStateError(ArtifactError):
+    """The save's answer stands in its schema where no answer can stand."""
+
+    status = Status.SAVE_SCHEMA_STATE
+    message = "{what} of the save's schema is {found}, expected {expected}"
+    what: str
+    found: int
+    expected: str
+
+
 class SaveChunkError(ArtifactError):
     """The chunk in progress stands where no chunk can stand."""
 

@@ -12,6 +12,7 @@ from sslm.formats.save_records import (
     SATURATION_COUNT,
     Bytes,
     SavedMemory,
+    SavedSchema,
     SavedSequence,
 )
 
@@ -30,6 +31,7 @@ CHOICE_REFUSED: Final = -3
 _HEADER: Final = struct.Struct("<8sIIQII32s32s32s")
 _COUNTS: Final = struct.Struct("<IIIIQ")
 _ANSWER: Final = struct.Struct("<II")
+_SCHEMA: Final = struct.Struct("<32sIIII")
 _MEMORY: Final = struct.Struct(f"<iIIIQQ{SATURATION_COUNT}Q32sIIQQQQQ")
 _STATE: Final = struct.Struct("<IIII")
 
@@ -40,7 +42,7 @@ class SaveFeature(IntFlag):
     MEMORY = 1
     """What was computed. Without it, all tokens are computed again."""
     SCHEMA_STATE = 2
-    """Kept for a later release."""
+    """Where the answer stands in a schema. Without it, it follows none."""
     CHOICE = 4
     """How tokens are chosen. Without it, greedily."""
     ADAPTER_STATE = 8
@@ -52,7 +54,8 @@ def largest_overhead_bytes(state_count: int) -> int:
     padding = PART_ALIGNMENT_BYTES * len(PARTS)
     choice = _ANSWER.size + CHOICE_SIZE_BYTES
     states = _STATE.size * state_count
-    return HEADER_SIZE_BYTES + _COUNTS.size + choice + _MEMORY.size + states + padding
+    counts = _COUNTS.size + choice + _SCHEMA.size + _MEMORY.size
+    return HEADER_SIZE_BYTES + counts + states + padding
 
 
 def encode_save(saved: SavedSequence) -> bytes:
@@ -62,6 +65,9 @@ def encode_save(saved: SavedSequence) -> bytes:
     if saved.choice is not None:
         features |= SaveFeature.CHOICE
         pieces += [_ANSWER.pack(saved.answer_start, 0), *encode_choice(saved.choice)]
+    if saved.schema is not None:
+        features |= SaveFeature.SCHEMA_STATE
+        pieces.append(_encode_schema(saved.schema))
     if saved.memory is None:
         pieces.append(saved.pending.tobytes())
     else:
@@ -99,6 +105,12 @@ def _encode_counts(saved: SavedSequence) -> Bytes:
         len(saved.pending),
         0,
         saved.forced_tokens,
+    )
+
+
+def _encode_schema(schema: SavedSchema) -> bytes:
+    return _SCHEMA.pack(
+        schema.digest, schema.answer_tokens or 0, schema.state, schema.token_count, 0
     )
 
 

@@ -34,12 +34,13 @@ from sslm.formats.save_records import (
     Bytes,
     SavedChunk,
     SavedMemory,
+    SavedSchema,
     SavedSequence,
     SavedState,
     SavedStateKind,
 )
 
-_READ: Final = int(SaveFeature.MEMORY | SaveFeature.CHOICE)
+_READ: Final = int(SaveFeature.MEMORY | SaveFeature.CHOICE | SaveFeature.SCHEMA_STATE)
 _I32_MAX: Final = (1 << 31) - 1
 _STATE_SIZE_BYTES: Final = 16
 
@@ -81,6 +82,7 @@ def read_save(blob: Bytes) -> SavedSequence:
         answer_start = reader.u32("where the answer begins", at_most=limits.CONTEXT_TOKENS_MAX)
         reader.zero_padding("after where the answer begins", alignment_bytes=8)
         choice = read_choice(reader)
+    schema = _read_schema(reader) if SaveFeature.SCHEMA_STATE in features else None
     if has_memory:
         pending, memory = _read_memory(reader, counts)
     else:
@@ -94,6 +96,7 @@ def read_save(blob: Bytes) -> SavedSequence:
         forced_tokens=forced_tokens,
         choice=choice,
         answer_start=answer_start,
+        schema=schema,
         memory=memory,
     )
 
@@ -128,6 +131,20 @@ def _read_counts(reader: BoundedReader, *, has_memory: bool) -> _Counts:
     )
     reader.zero_padding("after the counts of tokens", alignment_bytes=16)
     return counts
+
+
+def _read_schema(reader: BoundedReader) -> SavedSchema:
+    digest = bytes(reader.take("the digest of the schema", size_bytes=HASH_SIZE_BYTES))
+    answer_tokens = reader.u32("tokens of the answer", at_most=U32_MAX)
+    state = reader.u32("state in the schema", at_most=U32_MAX)
+    token_count = reader.u32("tokens of the schema's content", at_most=limits.CONTEXT_TOKENS_MAX)
+    reader.zero_padding("after the schema's place", alignment_bytes=8)
+    return SavedSchema(
+        digest=digest,
+        answer_tokens=answer_tokens or None,
+        state=state,
+        token_count=token_count,
+    )
 
 
 def _read_memory(reader: BoundedReader, counts: _Counts) -> "tuple[array[int], SavedMemory]":

@@ -112,6 +112,29 @@ class SavedMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavedSchema:
+    """Where an answer stands in the schema that it follows.
+
+    Args:
+        digest: Of schema, vocabulary and what ends an answer, 32 bytes.
+        answer_tokens: Most tokens of the answer, at least 1; None is any number.
+        state: Of the schema's automaton.
+        token_count: Tokens of the answer that led there.
+
+    Raises:
+        SavePartSizeError: If the digest is not 32 bytes.
+    """
+
+    digest: bytes
+    answer_tokens: int | None
+    state: int
+    token_count: int
+
+    def __post_init__(self) -> None:
+        _require_size("the digest of the schema", len(self.digest), HASH_SIZE_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSequence:
     """A sequence at one moment.
 
@@ -120,10 +143,11 @@ class SavedSequence:
         arithmetic_version: Of the program that computed it.
         adapter: Digest of its adapter, 32 bytes; zeros for none.
         pending: int32: tokens that are yet to compute. Without memory, all tokens.
-        forced_tokens: Tokens of which a schema left no choice.
+        forced_tokens: Tokens that were taken in as a schema's content without being chosen.
         choice: How tokens are chosen; None is greedily, with all other numbers at their defaults,
             if the answer begins at the first position.
         answer_start: Where the answer begins.
+        schema: What the answer follows, or None.
         memory: What is computed, or None: then all tokens are computed again.
 
     Raises:
@@ -137,6 +161,7 @@ class SavedSequence:
     forced_tokens: int
     choice: SavedChoice | None
     answer_start: int
+    schema: SavedSchema | None
     memory: SavedMemory | None
 
     def __post_init__(self) -> None:

@@ -36,15 +36,21 @@ from sslm.runtime.choice_checks import choice_fault
 from sslm.runtime.page_rows import packed_size_bytes
 from sslm.runtime.saved_choice import choice_of
 from sslm.runtime.saved_rows import require_bounded_pages, require_bounded_rows
+from sslm.runtime.saved_schema import require_schema
 from sslm.runtime.saved_snapshot import fixed_states, in_flight_of, saved_states
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.snapshot import NO_ADAPTER, first_unsealed, state_stops
+from sslm.schema.bound_schema import BoundSchema
 
 _INT32_MIN: Final = -(1 << 31)
 
 
 def require_restorable(
-    saved: SavedSequence, program: Program, model_id: bytes, options: SequenceOptions
+    saved: SavedSequence,
+    program: Program,
+    model_id: bytes,
+    options: SequenceOptions,
+    schema: BoundSchema | None = None,
 ) -> None:
     """Check a save against the model and the sequence that are to go on with it.
 
@@ -53,6 +59,7 @@ def require_restorable(
         program: What will compute it.
         model_id: Of its model, 32 bytes.
         options: What the sequence is made for.
+        schema: What its answer is to follow, or None.
 
     Raises:
         ArtifactError: One class per mismatch; see ``sslm.errors.saves``.
@@ -80,6 +87,7 @@ def require_restorable(
             raise SaveSelectionError(memory.selected, "-1 or more, as exact logits were compared")
         _require_history(memory, saved, program)
         _require_memory(memory, program, layout)
+    require_schema(saved, schema, token_count)
 
 
 def _require_identity(saved: SavedSequence, program: Program, model_id: bytes) -> None:

@@ -7,6 +7,7 @@ from sslm.formats.save_records import (
     SATURATION_COUNT,
     SavedChunk,
     SavedMemory,
+    SavedSchema,
     SavedSequence,
     SavedState,
     SavedStateKind,
@@ -14,9 +15,10 @@ from sslm.formats.save_records import (
 from sslm.numerics.digests import first_link
 from sslm.program.choice import Choice
 from sslm.program.states import State, StateKind, StateLayout
+from sslm.runtime.binding import Place
 from sslm.runtime.kv_pool import PageHold
 from sslm.runtime.saved_choice import choice_of, saved_choice
-from sslm.runtime.snapshot import Counters, InFlight, Snapshot
+from sslm.runtime.snapshot import Counters, InFlight, SchemaPoint, Snapshot
 
 _KINDS: Final = {
     StateKind.PAGED_KEYS: SavedStateKind.KEYS,
@@ -57,6 +59,7 @@ def record_of(snapshot: Snapshot, *, kv: bool) -> SavedSequence:
         forced_tokens=snapshot.counters.forced_tokens,
         choice=None if _is_as_made(snapshot) else saved_choice(snapshot.choice),
         answer_start=snapshot.answer_start,
+        schema=_saved_schema(snapshot.schema),
         memory=_memory(snapshot) if kv else None,
     )
 
@@ -68,6 +71,28 @@ def _is_as_made(snapshot: Snapshot) -> bool:
 
 def _choice_of(saved: SavedSequence) -> Choice:
     return Choice() if saved.choice is None else choice_of(saved.choice)
+
+
+def _saved_schema(point: SchemaPoint | None) -> SavedSchema | None:
+    if point is None:
+        return None
+    return SavedSchema(
+        digest=point.digest,
+        answer_tokens=point.answer_tokens,
+        state=point.place.state,
+        token_count=point.place.token_count,
+    )
+
+
+def schema_point(saved: SavedSchema | None) -> SchemaPoint | None:
+    """Return where an answer stands, as snapshots have it."""
+    if saved is None:
+        return None
+    return SchemaPoint(
+        digest=saved.digest,
+        answer_tokens=saved.answer_tokens,
+        place=Place(saved.state, saved.token_count),
+    )
 
 
 def _memory(snapshot: Snapshot) -> SavedMemory:
@@ -128,7 +153,7 @@ def snapshot_of(saved: SavedSequence, hold: PageHold) -> Snapshot:
         selected=memory.selected,
         choice=_choice_of(saved),
         answer_start=saved.answer_start,
-        schema=None,
+        schema=schema_point(saved.schema),
         in_flight=in_flight_of(memory.chunk) if memory.chunk else None,
         last_residual=bytes(memory.last_residual),
         link=memory.link,
@@ -168,7 +193,7 @@ def _uncomputed(saved: SavedSequence, hold: PageHold) -> Snapshot:
         selected=None,
         choice=_choice_of(saved),
         answer_start=saved.answer_start,
-        schema=None,
+        schema=schema_point(saved.schema),
         in_flight=None,
         last_residual=b"",
         link=first_link(saved.arithmetic_version, saved.model_id),

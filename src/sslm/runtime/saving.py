@@ -15,6 +15,7 @@ from sslm.runtime.saved_snapshot import record_of, snapshot_of
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.snapshot import Snapshot
+from sslm.schema.bound_schema import BoundSchema
 
 
 def save_size_bytes_max(program: Program, token_count: int, *, chooses: bool = False) -> int:
@@ -71,6 +72,8 @@ def restore(
     pool: KvPool,
     model_id: bytes,
     options: SequenceOptions,
+    *,
+    schema: BoundSchema | None = None,
 ) -> Sequence:
     """Return a sequence that goes on where the saved one stood, to the same bits.
 
@@ -82,6 +85,7 @@ def restore(
         model_id: 32 bytes.
         options: What the sequence is made for; those of the saved one do not matter, but for a
             chunk in progress: its rows, and those of them that are scored, must fit.
+        schema: What the saved answer follows, for saves that follow one.
 
     Raises:
         ArtifactError: If the save is damaged, of another model, or holds what no sequence can;
@@ -91,18 +95,23 @@ def restore(
         KvPoolExhaustedError: If the pool has too few pages.
         MemoryRefusedError: If the system has no memory. In each case nothing was taken.
     """
-    saved = _read(blob, program, model_id, options)
+    saved = _read(blob, program, model_id, options, schema)
     sequence = Sequence(program, pool, model_id, options)
     try:
-        _fill(sequence, saved)
+        _fill(sequence, saved, schema)
     except BaseException:
         sequence.close()
         raise
     return sequence
 
 
-def restore_into(sequence: Sequence, blob: bytes | memoryview) -> None:
+def restore_into(
+    sequence: Sequence, blob: bytes | memoryview, *, schema: BoundSchema | None = None
+) -> None:
     """Make a fresh sequence go on where the saved one stood.
+
+    It follows from now on what the save follows: *schema*, or the schema that the sequence is bound
+    to, or nothing. Before it is bound otherwise it has to be reset.
 
     Raises:
         SequenceNotFreshError: If it has tokens.
@@ -112,12 +121,17 @@ def restore_into(sequence: Sequence, blob: bytes | memoryview) -> None:
             MemoryRefusedError: As :func:`restore` does. In each case the sequence is as fresh as it
             was.
     """
-    saved = _read(blob, sequence.program, sequence.state.model_id, sequence.options)
-    _fill(sequence, saved)
+    known = schema or sequence.schema
+    saved = _read(blob, sequence.program, sequence.state.model_id, sequence.options, known)
+    _fill(sequence, saved, known)
 
 
 def _read(
-    blob: bytes | memoryview, program: Program, model_id: bytes, options: SequenceOptions
+    blob: bytes | memoryview,
+    program: Program,
+    model_id: bytes,
+    options: SequenceOptions,
+    schema: BoundSchema | None,
 ) -> SavedSequence:
     """Return what a save holds, once it is known that the sequence can go on with it."""
     try:
@@ -127,13 +141,13 @@ def _read(
         raise OptionRangeError("blob", f"a {kind} that is not bytes", "bytes in a row") from error
     with named_refusal("what a save holds", view.nbytes):
         saved = read_save(view)
-        require_restorable(saved, program, model_id, options)
+        require_restorable(saved, program, model_id, options, schema)
     return saved
 
 
-def _fill(sequence: Sequence, saved: SavedSequence) -> None:
+def _fill(sequence: Sequence, saved: SavedSequence, schema: BoundSchema | None) -> None:
     with named_refusal(
         "a copy of what a sequence has", sequence_size_bytes(sequence.program, sequence.options)
     ):
         snapshot = snapshot_of(saved, sequence.state.hold.pool.hold())
-    sequence.load(snapshot, saved.memory.pages if saved.memory else ())
+    sequence.load(snapshot, saved.memory.pages if saved.memory else (), schema)

@@ -34,6 +34,8 @@ from tests.saves import (
     CHOICE,
     CHOSEN,
     CHOSEN_IDS_ONLY,
+    FOLLOWING,
+    FOLLOWING_IDS_ONLY,
     IDS_ONLY,
     MEMORY,
     MID_CHUNK,
@@ -56,7 +58,7 @@ EMPTY = replace(
 
 RECORDS = pytest.mark.parametrize(
     "saved",
-    [SAVED, MID_CHUNK, IDS_ONLY, EMPTY, CHOSEN, CHOSEN_IDS_ONLY],
+    [SAVED, MID_CHUNK, IDS_ONLY, EMPTY, CHOSEN, CHOSEN_IDS_ONLY, FOLLOWING, FOLLOWING_IDS_ONLY],
     ids=["rest", "chunk", "ids", "empty", "chosen", "chosen ids"],
 )
 
@@ -181,6 +183,12 @@ def _changed(saved: SavedSequence, layout: str, offset: int, value: int) -> byte
         pytest.param(SAVED, "<B", 625, 1, NonZeroPaddingError, id="padding"),
         pytest.param(CHOSEN, "<I", 152, (1 << 20) + 1, FieldTooLargeError, id="answer past all"),
         pytest.param(CHOSEN, "<I", 156, 1, NonZeroPaddingError, id="reserved of the answer"),
+        pytest.param(
+            FOLLOWING_IDS_ONLY, "<I", 192, (1 << 20) + 1, FieldTooLargeError, id="content"
+        ),
+        pytest.param(
+            FOLLOWING_IDS_ONLY, "<I", 196, 1, NonZeroPaddingError, id="reserved of the schema"
+        ),
         pytest.param(CHOSEN, "<I", 160, 3, SavedDecoderError, id="decoder"),
         pytest.param(CHOSEN, "<I", 212, 1, FieldTooLargeError, id="reserved of the biases"),
         pytest.param(CHOSEN, "<i", 224, 3, SavedBiasOrderError, id="order of biases"),
@@ -206,7 +214,7 @@ def test_damage_is_told_from_change() -> None:
 def test_unknown_features_are_refused_by_name() -> None:
     with pytest.raises(SaveFeatureError) as caught:
         read_save(_changed(SAVED, "<I", 12, 1 | 2 | 4 | 8 | 1 << 31))
-    assert caught.value.names == "schema state, adapter state, feature 31"
+    assert caught.value.names == "adapter state, feature 31"
 
 
 def test_digests_without_a_chunk_are_refused() -> None:

@@ -25,6 +25,7 @@ from sslm.errors.saves import (
     SaveModelError,
     SavePartSizeError,
     SaveRowsError,
+    SaveSchemaStateError,
     SaveScoresError,
     SaveSelectionError,
     SaveStatesError,
@@ -39,6 +40,8 @@ from sslm.program.sequence_data import SCORE_REFUSED
 from sslm.runtime.saved_choice import saved_choice
 from sslm.runtime.saving import restore, save
 from sslm.runtime.sequence_options import SequenceOptions
+from sslm.schema.bound_schema import BoundSchema
+from tests.bound_schemas import bound, fields
 from tests.sequences import LONGEST, new_pool, new_sequence, reference_plan, run, step
 from tests.tiny_models import MODEL_ID
 
@@ -350,3 +353,44 @@ def test_a_refused_score_where_none_was_compared(llama: ReferencePlan) -> None:
         assert save(sequence) == blob
         with pytest.raises(NumericStepRefusedError):
             sequence.decode()
+
+
+def test_places_in_a_schema(llama: ReferencePlan) -> None:
+    schema = bound(fields(), llama.program.vocab_size)
+    with new_sequence(llama, new_pool(llama)) as sequence:
+        sequence.bind(schema, answer_tokens=20)
+        sequence.push([3] * 5)
+        run(llama, sequence)
+        sequence.decode()
+        run(llama, sequence)
+        saved = read_save(save(sequence))
+    assert saved.schema is not None
+    assert saved.memory is not None
+
+    def lie(**changes: Any) -> SslmError:
+        schema_lie = replace(saved.schema, **changes)
+        pool, blob = new_pool(llama), encode_save(replace(saved, schema=schema_lie))
+        with pytest.raises(SslmError) as caught:
+            restore(blob, llama.program, pool, MODEL_ID, OPTIONS, schema=schema)
+        assert pool.held_page_count == 0
+        return caught.value
+
+    count = schema.state_count
+    require(lie(state=count), SaveSchemaStateError, what="the state", found=count)
+    require(lie(token_count=7), SaveSchemaStateError, what="the number of tokens", found=7)
+    few = lie(answer_tokens=2)
+    require(few, SaveSchemaStateError, what="the most tokens", found=2)
+    # The token that was chosen goes on from another state.
+    others = [state for state in range(count) if not bound_allows(schema, state, saved)]
+    assert others
+    for state in others:
+        require(lie(state=state, answer_tokens=None), SaveSelectionError)
+
+
+def bound_allows(schema: BoundSchema, state: int, saved: SavedSequence) -> bool:
+    assert saved.memory is not None
+    assert saved.memory.selected is not None
+    only = schema.only_token(state)
+    if only is not None:
+        return only == saved.memory.selected
+    return schema.step(state, saved.memory.selected) is not None

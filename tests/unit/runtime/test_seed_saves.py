@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sslm.errors.binding import SchemaBindError
 from sslm.errors.runtime import (
     ContextLengthError,
     KvPoolExhaustedError,
@@ -17,6 +18,7 @@ from sslm.errors.saves import (
     SaveIntegrityError,
     SaveModelError,
     SavePartSizeError,
+    SaveSchemaError,
     SaveSizeError,
     SaveStatesError,
 )
@@ -27,6 +29,7 @@ from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.saving import restore, restore_into, save, save_size_bytes_max
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
+from tests.bound_schemas import bound, fields, letters_without_end
 from tests.seed_cases import Case, refused, seen
 from tests.sequences import LONGEST
 from tests.tiny_models import MODEL_ID
@@ -244,3 +247,69 @@ def test_a_save_for_which_there_is_no_memory(case: Case, monkeypatch: pytest.Mon
             restored(case, blob, pool)
         with restored(case, blob, pool) as other:
             case.require_as_alone(other, PROMPT)
+
+
+# With a schema.
+
+
+@pytest.mark.seed_call(
+    "sslm_seq_restore", refusal="SSLM_RESTORE_SCHEMA_MISMATCH", here="SaveSchemaError"
+)
+def test_a_save_that_follows_another_schema(case: Case) -> None:
+    schema = bound(fields(), case.program.vocab_size)
+    with case.sequence() as source:
+        source.bind(schema)
+        source.push(PROMPT)
+        case.run(source)
+        blob = save(source)
+    others = (None, bound(letters_without_end(), case.program.vocab_size))
+    for other in (*others, bound(fields(), case.program.vocab_size, end_ids=())):
+        with case.sequence() as sequence:
+            with refused(SaveSchemaError, sequence) as caught:
+                restore_into(sequence, blob, schema=other)
+            assert caught.value.facts()["found"] == schema.digest.hex()
+            restore_into(sequence, blob, schema=schema)
+            assert save(sequence) == blob
+
+
+@pytest.mark.seed_call("sslm_seq_restore", case="in the middle of an answer", here="restore_into")
+@pytest.mark.parametrize("kv", [True, False])
+def test_a_save_goes_on_in_its_schema(case: Case, kv: bool) -> None:
+    schema, other = (
+        bound(language(), case.program.vocab_size) for language in (fields, letters_without_end)
+    )
+
+    def rest(sequence: Sequence) -> tuple[object, ...]:
+        case.run(sequence)
+        ids = []
+        while not sequence.is_answer_complete:
+            ids += sequence.decode_span()
+            case.run(sequence)
+        return ids, sequence.digest, sequence.stats().forced_tokens, sequence.token_ids
+
+    with case.sequence() as source:
+        source.bind(schema, answer_tokens=schema.shortest + 2)
+        source.push(PROMPT)
+        case.run(source)
+        for _ in range(3):
+            source.decode()
+            case.step(source)
+            blob = save(source, kv=kv)
+            snapshot = source.snapshot()
+            with case.sequence(source.state.hold.pool) as right:
+                right.bind(schema, answer_tokens=schema.shortest + 2)
+                right.adopt(snapshot)
+                expected = rest(right)
+            snapshot.release()
+            with case.sequence() as sequence:
+                sequence.bind(other)
+                restore_into(sequence, blob, schema=schema)
+                assert save(sequence, kv=kv) == blob
+                with refused(SchemaBindError, sequence):
+                    sequence.bind(other)
+                assert rest(sequence) == expected
+                # A reset keeps what the save follows.
+                sequence.reset()
+                assert sequence.schema is schema
+                sequence.bind(other)
+            case.run(source)

@@ -76,7 +76,7 @@ CHOSEN = replace(
 CHOSEN_IDS_ONLY = replace(CHOSEN, pending=array("i", [1, 2, 3]), memory=None)
 SCHEMA = SavedSchema(digest=b"s" * 32, answer_tokens=300, state=7, token_count=4)
 FOLLOWING = replace(CHOSEN, schema=replace(SCHEMA, answer_tokens=None))
-FOLLOWING_IDS_ONLY = replace(SAVED, pending=array("i", [1, 2, 3]), memory=None, schema=SCHEMA)
+FOLLOW_IDS = replace(SAVED, pending=array("i", [1, 2, 3]), memory=None, schema=SCHEMA)
 MID_CHUNK = replace(
     SAVED,
     pending=array("i", [9, 8]),

@@ -34,8 +34,8 @@ from tests.saves import (
     CHOICE,
     CHOSEN,
     CHOSEN_IDS_ONLY,
+    FOLLOW_IDS,
     FOLLOWING,
-    FOLLOWING_IDS_ONLY,
     IDS_ONLY,
     MEMORY,
     MID_CHUNK,
@@ -58,8 +58,8 @@ EMPTY = replace(
 
 RECORDS = pytest.mark.parametrize(
     "saved",
-    [SAVED, MID_CHUNK, IDS_ONLY, EMPTY, CHOSEN, CHOSEN_IDS_ONLY, FOLLOWING, FOLLOWING_IDS_ONLY],
-    ids=["rest", "chunk", "ids", "empty", "chosen", "chosen ids"],
+    [SAVED, MID_CHUNK, IDS_ONLY, EMPTY, CHOSEN, CHOSEN_IDS_ONLY, FOLLOWING, FOLLOW_IDS],
+    ids=["rest", "chunk", "ids", "empty", "chosen", "chosen ids", "following", "follow ids"],
 )
 
 
@@ -183,12 +183,8 @@ def _changed(saved: SavedSequence, layout: str, offset: int, value: int) -> byte
         pytest.param(SAVED, "<B", 625, 1, NonZeroPaddingError, id="padding"),
         pytest.param(CHOSEN, "<I", 152, (1 << 20) + 1, FieldTooLargeError, id="answer past all"),
         pytest.param(CHOSEN, "<I", 156, 1, NonZeroPaddingError, id="reserved of the answer"),
-        pytest.param(
-            FOLLOWING_IDS_ONLY, "<I", 192, (1 << 20) + 1, FieldTooLargeError, id="content"
-        ),
-        pytest.param(
-            FOLLOWING_IDS_ONLY, "<I", 196, 1, NonZeroPaddingError, id="reserved of the schema"
-        ),
+        pytest.param(FOLLOW_IDS, "<I", 192, (1 << 20) + 1, FieldTooLargeError, id="content"),
+        pytest.param(FOLLOW_IDS, "<I", 196, 1, NonZeroPaddingError, id="schema's zeros"),
         pytest.param(CHOSEN, "<I", 160, 3, SavedDecoderError, id="decoder"),
         pytest.param(CHOSEN, "<I", 212, 1, FieldTooLargeError, id="reserved of the biases"),
         pytest.param(CHOSEN, "<i", 224, 3, SavedBiasOrderError, id="order of biases"),

@@ -12,7 +12,7 @@ from sslm.catalog.loading import model_path
 from sslm.engine.model import Model
 from sslm.engine.opening import checked_threads, open_artifact
 from sslm.engine.options import require_callback
-from sslm.engine.records import Record, read_record
+from sslm.engine.records import Record, as_record
 from sslm.engine.replay import Progress, ReplayReport, replay_record
 from sslm.engine.runner import open_backend
 from sslm.errors.records import RecordModelMissingError
@@ -57,8 +57,7 @@ def replay(
     if slice_units is not None:
         most = limits.SLICE_UNITS_MAX
         slice_units = checked_int("slice_units", slice_units, lowest=1, highest=most)
-    if not isinstance(record, Record):
-        record = read_record(record)
+    record = as_record(record)
 
     def run(artifact: Artifact, tokenizer: Tokenizer) -> ReplayReport:
         return replay_record(

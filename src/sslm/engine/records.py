@@ -94,6 +94,15 @@ def read_record(path: str | os.PathLike[str]) -> Record:
     )
 
 
+def as_record(record: Record | str | os.PathLike[str]) -> Record:
+    """Return a record, or the one in the file that is named.
+
+    Raises:
+        SslmError: As :func:`read_record`.
+    """
+    return record if isinstance(record, Record) else read_record(record)
+
+
 def kept_ids(record: Record, token_count: object) -> tuple[int, ...]:
     """Return the first ids of a recorded answer.
 

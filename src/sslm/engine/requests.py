@@ -1,6 +1,7 @@
 """Asking a model: the calls that compute in the thread of their caller."""
 
 import datetime
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +12,7 @@ from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
-from sslm.engine.records import Record, kept_ids, options_left
+from sslm.engine.records import Record, as_record, kept_ids, options_left
 from sslm.engine.reexecution import require_replayable
 from sslm.engine.request import AnswerOptions, RecordedOptions, Request, Wanted, wanted
 from sslm.engine.results import Completion
@@ -126,7 +127,7 @@ class Requests(ABC):
 
     def branch(
         self,
-        original: Record,
+        original: Record | str | os.PathLike[str],
         token_count: int,
         *,
         deadline_s: float | None = None,
@@ -139,7 +140,7 @@ class Requests(ABC):
         by those of the answer.
 
         Args:
-            original: Of this model.
+            original: A record of this model, or the path of one.
             token_count: How many of the answer's ids are kept, from 0 to all.
             deadline_s: As for :meth:`generate`.
             on_progress: As for :meth:`stream`.
@@ -154,6 +155,7 @@ class Requests(ABC):
         """
         require_callback("on_progress", on_progress)
         self._require_usable()
+        original = as_record(original)
         require_replayable(original.saved, self._runner.program, self._runner.model_id)
         kept = kept_ids(original, token_count)
         merged = options_left(
@@ -165,13 +167,14 @@ class Requests(ABC):
         request = wanted.of(ids, is_continuation=is_continuation)
         return self._request_stream(Cutoff(deadline_s), request).telling(on_progress)
 
-    def kept_text(self, original: Record, token_count: int) -> str:
+    def kept_text(self, original: Record | str | os.PathLike[str], token_count: int) -> str:
         """Return the text of a recorded answer's first ids, those that end one left out.
 
         Raises:
             OptionRangeError: If there are not so many.
             RecordModelError, RecordArithmeticError, RecordTokenError: If it is another model's.
         """
+        original = as_record(original)
         require_replayable(original.saved, self._runner.program, self._runner.model_id)
         kept = kept_ids(original, token_count)
         detokenizer = Detokenizer(self.tokenizer, is_continuation=original.saved.is_continuation)

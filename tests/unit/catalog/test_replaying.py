@@ -106,6 +106,23 @@ def test_a_branch_comes_to_what_was_recorded(
     assert sslm.replay(again, model).identical
 
 
+def test_a_branch_may_be_of_the_path_of_a_record(
+    model: Model, record: sslm.Record, tmp_path: Path
+) -> None:
+    path = tmp_path / "branch.sslmr"
+    branch = model.branch(record, 2, record=path).read()
+    assert model.branch(str(path), 0).read() == model.branch(path, 0).read()
+    assert model.branch(path, 0).read().token_ids == branch.token_ids
+    assert model.kept_text(path, 1) == model.kept_text(sslm.read_record(path), 1)
+
+
+@pytest.mark.parametrize("odd", [None, 3, b"run.sslmr", []], ids=repr)
+def test_a_branch_of_what_is_no_record_is_refused(model: Model, odd: Any) -> None:
+    for call in (model.branch, model.kept_text):
+        with pytest.raises(OptionRangeError, match="path"):
+            call(odd, 1)
+
+
 def test_a_branch_may_go_on_otherwise(model: Model, record: sslm.Record) -> None:
     longer = model.branch(record, 2, max_tokens=2 * COUNT).read()
     assert len(longer.token_ids) == 2 * COUNT

@@ -7,7 +7,6 @@ import typer
 from sslm.cli.answers import keep_silent, read_answer, show_answers, show_end
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.choosing import AnswersOption, takes_choosing
-from sslm.cli.numbers import refusal
 from sslm.cli.options import (
     DEFAULT_BACKEND,
     DEFAULT_MAX_TOKENS,
@@ -31,7 +30,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import print_text, progress
-from sslm.cli.record_options import RECORD_OPTION, RecordOption, RecordSegmentsOption
+from sslm.cli.record_options import RecordOption, RecordSegmentsOption, require_recordable
 from sslm.cli.text_input import argument_text, read_stdin
 
 if TYPE_CHECKING:
@@ -84,6 +83,7 @@ def generate_command(
     no_progress: NoProgressOption = False,
 ) -> None:
     """Print the continuation as it comes, or one JSON object at its end."""
+    require_recordable(record, has_segments=record_segments, n=n)
     use_blas_threads()
     text = read_stdin() if prompt == _STDIN else prompt
     options: AnswerOptions = {**choosing, "max_tokens": max_tokens, "stop": stop}
@@ -100,8 +100,6 @@ def generate_command(
         no_progress=no_progress,
     ) as opened:
         if n is not None:
-            if record is not None:
-                raise refusal("it is given", "one answer, so no --n", param_hint=RECORD_OPTION)
             answers = _several(opened, text, n, deadline_s, options, no_progress=no_progress)
             show_answers(answers, opened, is_json=json)
             return

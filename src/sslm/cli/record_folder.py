@@ -22,6 +22,8 @@ class RecordFolder:
             numbers = [int(path.stem) for path in folder.glob("*.sslmr") if path.stem.isdecimal()]
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
+            if isinstance(error, FileExistsError):
+                reason = "it is no folder; name one, in which each answer gets a file of its own"
             raise UnwritableFileError(str(folder), reason) from error
         self._number = max(numbers, default=0)
 

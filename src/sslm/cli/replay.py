@@ -30,7 +30,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import print_json, print_text, progress, shown
-from sslm.cli.record_options import RecordOption, RecordSegmentsOption
+from sslm.cli.record_options import RecordOption, RecordSegmentsOption, require_recordable
 from sslm.errors.showing import int_range
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def replay_command(
         _show(found, is_json=json)
         return 0 if found.identical else DIFFERENT
     _require_none({"slice_units": slice_units}, "nothing beside --from")
+    require_recordable(new_record, has_segments=record_segments)
     most = len(read.token_ids)
     if branch_from > most:
         raise refusal(f"it is {branch_from}", int_range(0, most), param_hint="--from")

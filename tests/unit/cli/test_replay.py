@@ -153,7 +153,6 @@ def test_options_that_mean_nothing_are_refused(
     branch = ("replay", record, "-m", stories, "--from")
     for extra in ((COUNT + 1,), (-1,), ("x",), (1, "--slice-units", 1)):
         sslm_command.text(*branch, *extra, code=2)
-    sslm_command.text("generate", PROMPT, "-m", stories, "--record-segments", code=4)
 
 
 def test_digests_of_segments_may_be_asked_for(
@@ -166,6 +165,21 @@ def test_digests_of_segments_may_be_asked_for(
     )
     assert read_record(path).has_segments
     assert sslm_command.json("replay", path, "-m", stories)["identical"] is True
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--record-segments",), ("--n", 2, "--record-segments"), ("--n", 2, "--record", "a.sslmr")],
+    ids=str,
+)
+def test_records_that_cannot_be_are_refused_before_a_model_is_opened(
+    sslm_command: Commands, record: Path, stories: Path, options: tuple[object, ...]
+) -> None:
+    named = str(options[-1] if len(options) != 4 else "--record")
+    found = sslm_command.json("generate", PROMPT, "-m", "no-such-model", *options, code=2)
+    assert named in found["error"]["message"]
+    branch = ("replay", record, "-m", stories, "--from", 1, "--record-segments")
+    assert "--record-segments" in sslm_command.json(*branch, code=2)["error"]["message"]
 
 
 def test_a_chat_records_each_answer(
@@ -189,7 +203,8 @@ def test_a_chat_records_each_answer(
     assert sslm_command.json("replay", folder / "0002.sslmr", "-m", talker)["identical"] is True
     file = tmp_path / "file"
     file.write_bytes(b"")
-    sslm_command.text("chat", "-m", talker, "--record", file, code=4)
+    refused = run(["chat", "-m", str(talker), "--record", str(file)])
+    assert (refused, "it is no folder; name one" in capsys.readouterr().err) == (4, True)
 
 
 def test_an_interrupted_request_leaves_no_record(stories: Path, tmp_path: Path) -> None:

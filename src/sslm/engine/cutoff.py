@@ -1,9 +1,11 @@
 """What may end a request before its answer does."""
 
+import operator
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import SupportsIndex
 
 from sslm import limits
 from sslm.errors.native import RunCancelledError, ThreadStartError
@@ -28,7 +30,7 @@ class Cutoff:
 
     def __init__(self, deadline_s: float | None = None) -> None:
         if deadline_s is not None:
-            _require_seconds(deadline_s)
+            deadline_s = _checked_seconds(deadline_s)
         self.deadline_s = deadline_s
         self.cancellation = Cancellation()
         # Without a deadline nobody asks what time it is.
@@ -113,9 +115,14 @@ def _start(timer: threading.Timer) -> None:
         raise ThreadStartError(1) from error
 
 
-def _require_seconds(value: float) -> None:
+def _checked_seconds(value: float) -> float:
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        # An array has an index if it is one integer; whatever has none is refused below.
+        with suppress(TypeError):
+            value = operator.index(value)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     # Infinity is beyond the limit, and NaN compares with nothing.
     if not (is_number and 0 <= value <= limits.DEADLINE_S_MAX):
         expected = f"a number of seconds from 0 to {limits.DEADLINE_S_MAX}"
         raise OptionRangeError("deadline_s", briefly(value), expected)
+    return value

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sslm import limits
@@ -47,8 +48,8 @@ def test_a_deadline_is_a_number_of_seconds(model: Model, odd: Any) -> None:
 
 def test_a_deadline_far_away_changes_nothing(model: Model) -> None:
     plain = model.generate(PROMPT, max_tokens=8)
-    for deadline_s in (60, 60.5, limits.DEADLINE_S_MAX):
-        assert model.generate(PROMPT, max_tokens=8, deadline_s=deadline_s) == plain
+    for deadline_s in (60, 60.5, limits.DEADLINE_S_MAX, np.int64(60), np.float64(60.5)):
+        assert model.generate(PROMPT, max_tokens=8, deadline_s=deadline_s) == plain  # type: ignore[arg-type]
 
 
 def test_a_deadline_of_zero_computes_nothing(model: Model) -> None:

@@ -451,7 +451,7 @@ class DiskFullError(ResourceError):
     """The disk, or the quota on it, has no room for the file."""
 
     status = Status.DISK_FULL
-    message = "no room for {path!r}: {reason}; nothing was left behind, free some space"
+    message = "no room for {path!r}: {reason}; free some space and try again"
     path: str
     reason: str
 

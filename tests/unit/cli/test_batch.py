@@ -303,9 +303,12 @@ def test_a_full_disk_stops_the_job(
     # A write beyond the limit fails in its middle, as on a full disk.
     resource.setrlimit(resource.RLIMIT_FSIZE, (whole.stat().st_size // 2, before[1]))
     try:
-        assert sslm_command.error("batch", source, "-o", out, *rest, code=5) == "DiskFullError"
+        found = sslm_command.json("batch", source, "-o", out, *rest, code=5)["error"]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert found["type"] == "DiskFullError"
+    # The lines that were written are there: a message must not say that nothing was left.
+    assert found["message"].endswith("free some space and try again")
     assert out.read_bytes().endswith(b"\n")
     assert whole.read_bytes().startswith(out.read_bytes())
     sslm_command.text("batch", source, "-o", out, *rest, code=4)

@@ -11,7 +11,7 @@ from sslm.catalog.cache import Cache, cache_folder
 from sslm.catalog.loading import model_path
 from sslm.engine.model import Model
 from sslm.engine.opening import checked_threads, open_artifact
-from sslm.engine.options import require_callback
+from sslm.engine.options import checked_path, require_callback
 from sslm.engine.records import Record, as_record
 from sslm.engine.replay import Progress, ReplayReport, replay_record
 from sslm.engine.runner import open_backend
@@ -84,11 +84,13 @@ def recorded_model(
     """Return the path of a record's model: the one that is named, or that of the cache.
 
     Raises:
+        OptionRangeError: If what is named is neither a text nor a path.
         RecordModelMissingError: If none is named and none in the cache is the one.
         UnknownModelError: If there is no model of this name; nothing is fetched.
     """
     cache = Cache(cache_folder(cache_dir))
     if name_or_path is not None:
+        checked_path("model", name_or_path)
         return model_path(name_or_path, cache, download=False)
     models = cache.models()
     for model in models:

@@ -172,3 +172,9 @@ def test_a_branch_is_of_the_same_model(record: sslm.Record) -> None:
             other.branch(record, 1)
         with pytest.raises(RecordModelError):
             other.kept_text(record, 1)
+
+
+@pytest.mark.parametrize("odd", [3, b"run.sslm", []], ids=repr)
+def test_a_model_that_is_no_name_is_refused(record: sslm.Record, odd: Any) -> None:
+    with pytest.raises(OptionRangeError, match="model"):
+        sslm.replay(record, odd)

@@ -16,7 +16,7 @@ from sslm.engine.prompts import Prompt, bounded_prompts
 from sslm.engine.request import AnswerOptions, Request, Wanted
 from sslm.engine.requests import require_time
 from sslm.engine.results import Completion
-from sslm.engine.rows import RowRequest, row_names
+from sslm.engine.rows import RowRequest, require_row, row_names
 from sslm.engine.sliced_requests import SlicedRequests
 from sslm.engine.token_source import Report
 from sslm.errors.base import SslmError, StateError
@@ -282,6 +282,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
                 yield row_value(error)
 
     def _row_request(self, cutoff: Cutoff, row: RowRequest) -> Request:
+        require_row(row)
         wanted = self._wanted(row.options)
         if row.messages is None:
             return self._checked(self._prompt_request(cutoff, row.prompt, wanted))

@@ -1,7 +1,7 @@
 """Rows of a call that asks many things, and their names."""
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -28,6 +28,14 @@ class RowRequest:
     messages: Sequence[MessageLike] | None = None
     options: AnswerOptions
     date: datetime.date | None = None
+
+
+def require_row(row: object) -> None:
+    """Raise OptionRangeError unless a row of an iterator is a request, with options."""
+    if not isinstance(row, RowRequest):
+        raise OptionRangeError("rows", briefly(row), "requests (RowRequest), or errors")
+    if not isinstance(row.options, Mapping):
+        raise OptionRangeError("options", briefly(row.options), "a mapping of names to values")
 
 
 def row_names(row_ids: object, count: int) -> list[str]:

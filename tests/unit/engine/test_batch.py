@@ -380,3 +380,11 @@ def test_rows_are_taken_as_places_come_free(model: Model) -> None:
     assert len(taken) <= 8
     results.close()
     assert held_bytes(model) == before
+
+
+@pytest.mark.parametrize("odd", ["x", None, 3, RowRequest(options=3)], ids=repr)  # type: ignore[arg-type]
+def test_what_is_no_request_takes_the_place_of_its_row(model: Model, odd: Any) -> None:
+    good = RowRequest(prompt=SHORT, options={"max_tokens": 2})
+    refused, answered = model.answer_rows([odd, good])
+    assert isinstance(refused, OptionRangeError)
+    assert answered == model.generate(SHORT, max_tokens=2)

@@ -187,6 +187,8 @@ def _require_files(source: Path, out: Path) -> None:
         if str(path) == _STREAM:
             # One is read twice, and the other one is gone on with.
             raise refusal("it is '-'", "the path of a file", param_hint=what)
+    if source.exists() and out.exists() and source.samefile(out):
+        raise refusal("it is IN", "another file", param_hint="--out")
 
 
 def _name(model: str) -> str:

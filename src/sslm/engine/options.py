@@ -15,8 +15,9 @@ def require_known(given: Iterable[str], known: Iterable[str]) -> None:
     names = list(known)
     for name in given:
         if name not in names:
-            nearest = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0)
-            raise UnknownOptionError(name, nearest[0])
+            nearest = difflib.get_close_matches(name.lower(), names, n=1)
+            advice = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(names)}"
+            raise UnknownOptionError(name, advice)
 
 
 def require_bool(option: str, value: object) -> None:

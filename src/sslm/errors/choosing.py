@@ -8,9 +8,9 @@ class UnknownOptionError(ArgumentError, TypeError):
     """A call was given an option that it does not have."""
 
     status = Status.UNKNOWN_OPTION
-    message = "there is no option {option!r} here; did you mean {nearest!r}?"
+    message = "there is no option {option!r} here; {advice}"
     option: str
-    nearest: str
+    advice: str
 
 
 class ChoiceConflictError(ArgumentError):

@@ -60,7 +60,9 @@ def parts_of(option: str, value: object, allowed: DecimalRange) -> int:
         # What is negative stays so, however little.
         if is_in_range and (exact >= 0 or allowed.lowest < 0):
             return parts
-    raise OptionRangeError(option, briefly(value), allowed.expected)
+    is_typed = isinstance(value, (int, float, str, Decimal))
+    kind = "" if is_typed else ", as an int, a float, a str or a Decimal"
+    raise OptionRangeError(option, briefly(value), f"{allowed.expected}{kind}")
 
 
 def decimal_of(parts: int, parts_of_one: int = MICRO) -> Decimal:

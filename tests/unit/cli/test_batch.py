@@ -256,6 +256,7 @@ def test_usage_errors(sslm_command: Commands, stories: Path, source: Path, tmp_p
     for arguments in (
         ("-", "-o", out),
         (source, "-o", "-"),
+        (source, "-o", source),
         (source,),
         (source, "-o", out, "--batch-size", 0),
         (source, "-o", out, "--batch-size", 65),

@@ -87,6 +87,9 @@ def test_every_face_is_listed(model: Model) -> None:
 def test_an_unknown_option_is_refused_with_the_nearest_known_one(model: Model, face: str) -> None:
     with pytest.raises(UnknownOptionError, match="'max_token' here; did you mean 'max_tokens'"):
         faces(model)[face](max_token=5)
+    # No guess where nothing is like it.
+    with pytest.raises(UnknownOptionError, match=r"'xyzzy' here; there are .*max_tokens, "):
+        faces(model)[face](xyzzy=5)
     # As for any other function that does not know an argument.
     with pytest.raises(TypeError):
         faces(model)[face](stop_tokens=[5])

@@ -64,6 +64,13 @@ def test_what_is_no_decimal_is_refused(value: object) -> None:
         parts_of("x", value, WIDE)
 
 
+def test_a_type_that_is_none_of_those_is_told() -> None:
+    with pytest.raises(OptionRangeError, match=r"100, as an int, a float, a str or a Decimal$"):
+        parts_of("t", np.float32(0.5), TEMPERATURE)
+    with pytest.raises(OptionRangeError, match=r"to 100$"):
+        parts_of("t", 1000.0, TEMPERATURE)
+
+
 @pytest.mark.parametrize("value", [0, "0.01", 100, "0.0099995", "100.0000004999", "0.0000004"])
 def test_a_range_holds_for_the_rounded_value(value: object) -> None:
     found = parts_of("t", value, TEMPERATURE)

@@ -373,6 +373,8 @@ typedef struct {
     uint16_t *heights;
     uint32_t *ends;
     uint32_t *first_ids;
+    uint16_t *tails;
+    uint8_t *kinds;
     uint32_t *path;                 /* [bytes of the longest token + 1], for the call's own use */
 } sslm_token_prefixes;
 
@@ -384,23 +386,42 @@ typedef struct {
     const uint32_t *ends;           /* [node_count]: one past the last prefix that it begins */
     const uint32_t *first_ids;      /* [node_count + 1] into token_ids: the tokens that are it */
     const int32_t *token_ids;
+    const uint16_t *tails;          /* [node_count]: of a token that it begins, the most bytes from the first quotation
+                                       mark behind it on, with the mark; 0 if there is none */
+    const uint8_t *kinds;           /* [node_count]: the highest kind of the bytes behind it in tokens that it begins */
     uint32_t node_count;
     uint32_t depth_max;
 } sslm_token_trie;
+
+/* Kinds of bytes. Those of texts are all but the quotation mark; plain ones are ASCII, and no backslash either: a token
+ * of plain bytes stays inside of a text, and ends between two characters of it. */
+#define SSLM_PLAIN 0
+#define SSLM_IN_TEXT 1
+#define SSLM_QUOTE 2
+
+/* Which states a byte leads to from each state, and which it comes from; once each, by kinds of bytes: the lowest kind
+ * that leads there. */
+typedef struct {
+    uint32_t *rows;                 /* [3 * state_count + 1] into targets: kind k of state i at 3 * i + k */
+    uint32_t *targets;              /* as many as steps, at most */
+    uint32_t *source_rows;          /* [3 * state_count + 1] into sources, as rows */
+    uint32_t *sources;
+    uint32_t *memory;               /* [3 * state_count], for the call's own use */
+} sslm_links;
 
 typedef struct {
     const sslm_automaton *automaton;
     const sslm_token_trie *trie;
     const uint32_t *only_targets;   /* [state_count]: where the only token of a state leads, or SSLM_NO_STATE */
-    const uint32_t *source_rows;    /* [state_count + 1] into sources */
-    const uint32_t *sources;        /* of a state: the states that have a byte which leads to it */
+    const sslm_links *links;
     uint32_t *distances;            /* [state_count], written: fewest tokens to an accepting state */
     uint32_t *queue;                /* [state_count], and the next four: for the call's own use */
     uint32_t *candidates;           /* [state_count] */
-    uint32_t *marks;                /* [state_count] */
     uint32_t *needs;                /* [state_count] */
+    uint32_t *needs_in_text;        /* [state_count] */
+    uint32_t *needs_behind;         /* [state_count] */
     uint32_t *path;                 /* [depth_max + 1] */
-    uint32_t check_count_max;       /* how often the tokens of a state are gone through, at most */
+    uint64_t check_count_max;       /* how many prefixes are looked at, at most */
 } sslm_token_distances;
 
 /* A schema bound to a vocabulary. Every state leads to an accepting one by tokens that masks allow. */
@@ -411,7 +432,9 @@ typedef struct {
     const uint32_t *token_offsets;  /* [vocab_size + 1] into token_bytes; a token that is no content has none */
     const int32_t *only_tokens;     /* [state_count]: the one token that a state allows, or -1 */
     const uint32_t *distances;      /* [state_count]: fewest tokens to an accepting state */
-    const uint32_t *farthest;       /* [state_count]: of the states that one token leads to, at most */
+    const uint32_t *farthest[3];    /* [state_count]: that of the states to which one token of bytes up to each kind
+                                       leads, at most; */
+    const uint32_t *nearest_in_text; /* and at least, without quotation marks */
     const uint32_t *mask_indices;   /* [state_count] */
     const uint32_t *masks;          /* [masks][mask_words], those of accepting states with end_ids */
     const int32_t *end_ids;         /* [end_count]: tokens that end a text */
@@ -484,15 +507,18 @@ uint32_t sslm_native_alike_states(const sslm_automaton *automaton, uint32_t byte
 /* SSLM_TOO_MUCH if it would take more checks than allowed. */
 int32_t sslm_native_token_distances(const sslm_token_distances *job);
 
-/* Write for each state the largest number that a state has which up to byte_count bytes lead to; memory is
- * [state_count]. */
-void sslm_native_farthest(const sslm_automaton *automaton, const uint32_t *distances, uint32_t byte_count,
-                          uint32_t *farthest, uint32_t *memory);
+void sslm_native_link_states(const sslm_automaton *automaton, const sslm_links *links);
+
+/* Write for each state the largest (or the least) number of all states that up to byte_count bytes lead to, from what
+ * numbers holds of each, by bytes of kinds up to one. memory is [state_count]. */
+void sslm_native_reach(const sslm_links *links, uint32_t state_count, uint32_t byte_count, int32_t kind,
+                       int32_t is_least, uint32_t *numbers, uint32_t *memory);
 
 /* Where a token leads from a state, or SSLM_NO_STATE. */
 uint32_t sslm_native_schema_step(const sslm_schema *schema, uint32_t state, int32_t token_id);
 
-/* The mask of a state behind which remaining tokens may be chosen, at least as many as complete the text. It is the
+/* The mask of a state behind which remaining tokens may be chosen, at least as many as complete the text: without any
+ * left, of what ends it. It is the
  * schema's, or lies in memory, which has room for mask_words and depth_max + 1 numbers. */
 const uint32_t *sslm_native_schema_mask(const sslm_schema *schema, uint32_t state, uint32_t remaining,
                                         uint32_t *memory);

@@ -384,8 +384,9 @@ FORCED_SPAN_SIZE_BYTES_MAX: Final = 256
 SCHEMA_MASK_COUNT_MAX: Final = 4096
 """Masks of one schema: at a vocabulary of 2**17 they take 64 MiB."""
 
-SCHEMA_WALK_COUNT_MAX: Final = 1 << 18
-"""States for which it is worked out whether a token leads nearer to an end, once for each way."""
+SCHEMA_LOOK_COUNT_MAX: Final = 1 << 27
+"""Prefixes of tokens that are looked at to find out how near to an end each state of a schema is:
+about half a second."""
 
 BATCH_LINE_SIZE_BYTES_MAX: Final = 1 << 23
 """Bytes of one line of requests: a text of the longest kind in ASCII, twice. While it is read, a

@@ -3,12 +3,11 @@
 from array import array
 from collections.abc import Sequence
 from hashlib import sha256
-from itertools import accumulate
 from typing import Any, Final
 
 from sslm.native_library import borrow, load_library
 from sslm.schema.spans import FREE
-from sslm.schema.step_table import NO_STATE
+from sslm.schema.step_table import IN_TEXT, NO_STATE, PLAIN, QUOTE
 from sslm.schema.token_tables import TokenTables
 from sslm.schema.token_trie import TokenTrie
 
@@ -47,24 +46,35 @@ class BoundSchema:
         self._table = tables.table
         self._tables = tables
         self._trie = trie
-        self._library = load_library()
-        self._ffi = self._library.ffi
+        library = load_library()
+        self._ffi = library.ffi
+        self._step = library.lib.sslm_native_schema_step
+        self._mask = library.lib.sslm_native_schema_mask
         self._alive: list[memoryview] = []
         mask_words = (trie.vocab_size + 31) // 32
         self.mask_size_bytes = 4 * mask_words
         self.scratch_size_bytes = 4 * (mask_words + trie.depth_max + 1)
         masks, indices = _with_ends(tables, self.end_ids)
-        sizes = [len(trie.tokens.get(token_id, b"")) for token_id in range(trie.vocab_size)]
-        content = b"".join(trie.tokens.get(token_id, b"") for token_id in range(trie.vocab_size))
         struct = self._ffi.new("sslm_schema *")
         struct.automaton, struct.trie = self._table.struct, trie.struct
-        struct.token_bytes = self._pointer("uint8_t *", content)
-        struct.token_offsets = self._pointer("uint32_t *", array("I", accumulate(sizes, initial=0)))
+        struct.token_bytes, struct.token_offsets = trie.bytes_by_id()
         struct.only_tokens = self._pointer("int32_t *", tables.only.tokens)
         struct.distances = self._pointer("uint32_t *", tables.distances)
-        struct.farthest = self._pointer("uint32_t *", _farthest(tables, trie.depth_max))
+        finite = array("I", (0 if one == NO_STATE else one for one in tables.distances))
+        links, size = self._table.links, trie.depth_max
+        for kind in (PLAIN, IN_TEXT, QUOTE):
+            farthest = links.most(finite, size, kind=kind)
+            struct.farthest[kind] = self._pointer("uint32_t *", farthest)
+        nearest = links.least(tables.distances, size, kind=IN_TEXT)
+        struct.nearest_in_text = self._pointer("uint32_t *", nearest)
         struct.mask_indices = self._pointer("uint32_t *", indices)
         struct.masks = self._pointer("uint32_t *", masks)
+        self._only_tokens, self._mask_indices, self._farthest = (
+            tables.only.tokens,
+            indices,
+            farthest,
+        )
+        self._masks_address = int(self._ffi.cast("uintptr_t", struct.masks))
         struct.end_ids = self._pointer("int32_t *", array("i", self.end_ids))
         struct.end_count, struct.mask_words = len(self.end_ids), mask_words
         self.struct = struct
@@ -103,7 +113,7 @@ class BoundSchema:
 
     def step(self, state: int, token_id: int) -> int | None:
         """Return where a token leads from a state, or None if it is not taken."""
-        target = self._library.lib.sslm_native_schema_step(self.struct, state, token_id)
+        target = self._step(self.struct, state, token_id)
         return None if target == NO_STATE else int(target)
 
     def mask_address(self, state: int, remaining: int, scratch: memoryview) -> int:
@@ -115,9 +125,13 @@ class BoundSchema:
                 as many as complete the text, or ``ANY_COUNT``.
             scratch: ``scratch_size_bytes``, aligned to 4.
         """
-        pointer, _view = borrow(self._ffi, "uint32_t *", scratch, is_writable=True)
-        mask = self._library.lib.sslm_native_schema_mask(self.struct, state, remaining, pointer)
-        return int(self._ffi.cast("uintptr_t", mask))
+        if self._only_tokens[state] == FREE and remaining > self._farthest[state]:
+            # As the library does, without the cost of calling it: what most tokens need.
+            return self._masks_address + self.mask_size_bytes * self._mask_indices[state]
+        ffi = self._ffi
+        # No name for what from_buffer returns: nothing may keep it; see native_library.borrow.
+        mask = self._mask(self.struct, state, remaining, ffi.from_buffer("uint32_t *", scratch))
+        return int(ffi.cast("uintptr_t", mask))
 
     def _pointer(self, kind: str, buffer: Any) -> Any:
         pointer, view = borrow(self._ffi, kind, buffer)
@@ -141,15 +155,3 @@ def _with_ends(tables: TokenTables, end_ids: Sequence[int]) -> tuple[bytes, "arr
             masks.append(bits.to_bytes(len(masks[index]), "little"))
         indices[state] = with_ends[index]
     return b"".join(masks), indices
-
-
-def _farthest(tables: TokenTables, byte_count: int) -> "array[int]":
-    library, table = load_library(), tables.table
-    farthest, memory = (array("I", bytes(4 * table.state_count)) for _ in range(2))
-    distances, distances_view = borrow(library.ffi, "uint32_t *", tables.distances)
-    out, out_view = borrow(library.ffi, "uint32_t *", farthest, is_writable=True)
-    scratch, scratch_view = borrow(library.ffi, "uint32_t *", memory, is_writable=True)
-    library.lib.sslm_native_farthest(table.struct, distances, byte_count, out, scratch)
-    for view in (distances_view, out_view, scratch_view):
-        view.release()
-    return farthest

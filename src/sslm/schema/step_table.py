@@ -1,12 +1,20 @@
 """An automaton over bytes as a table, which Python and C go through alike."""
 
 from array import array
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from sslm.native_library import borrow, load_library
 
 NO_STATE: Final = 0xFFFFFFFF
 """Where a byte leads that a state does not take."""
+
+PLAIN: Final = 0
+"""The kind of bytes that stay inside of a text, and end between its characters."""
+IN_TEXT: Final = 1
+"""The kind of bytes that stay inside of a text, but for those above."""
+QUOTE: Final = 2
+"""The kind of the quotation mark, which ends a text."""
 
 
 class ByteAutomaton(Protocol):
@@ -97,23 +105,70 @@ class StepTable:
             return None
         return self.byte_classes.index(taken[0])
 
-    def sources(self) -> tuple["array[int]", "array[int]"]:
-        """Return for each state the states with a byte that leads there, one list after another.
-
-        Returns:
-            uint32 [state_count + 1], where each list begins; and the lists.
-        """
-        lists: list[set[int]] = [set() for _ in range(self.state_count)]
-        for index, target in enumerate(self.steps):
-            if target != NO_STATE:
-                lists[target].add(index // self.class_count)
-        rows, sources = array("I", [0]), array("I")
-        for members in lists:
-            sources.extend(sorted(members))
-            rows.append(len(sources))
-        return rows, sources
+    @cached_property
+    def links(self) -> "StateLinks":
+        """What leads to what."""
+        return StateLinks(self)
 
     def _pointer(self, kind: str, buffer: Any) -> Any:
         pointer, view = borrow(self._ffi, kind, buffer)
+        self._alive.append(view)
+        return pointer
+
+
+class StateLinks:
+    """Which states a byte leads to from each state, and which it comes from.
+
+    Immutable; several threads may share one. Kinds of bytes are told apart.
+
+    Args:
+        table: What it is of; it must live as long.
+
+    Attributes:
+        struct: ``sslm_links`` of sslm_native.h.
+    """
+
+    def __init__(self, table: StepTable) -> None:
+        library = load_library()
+        self._ffi, self._lib = library.ffi, library.lib
+        self._state_count = table.state_count
+        self._alive: list[memoryview] = []
+        self.struct = self._ffi.new("sslm_links *")
+        rows = 3 * table.state_count + 1
+        for name in ("rows", "source_rows", "memory"):
+            setattr(self.struct, name, self._pointer(array("I", bytes(4 * rows))))
+        for name in ("targets", "sources"):
+            setattr(self.struct, name, self._pointer(array("I", bytes(4 * len(table.steps)))))
+        self._lib.sslm_native_link_states(table.struct, self.struct)
+
+    def most(self, numbers: "array[int]", byte_count: int, *, kind: int) -> "array[int]":
+        """Return for each state the largest number of all that up to some bytes lead to.
+
+        Args:
+            numbers: uint32, of each state.
+            byte_count: How many bytes.
+            kind: ``PLAIN``, ``IN_TEXT`` or ``QUOTE``: none of them is of a higher one.
+        """
+        return self._reached(numbers, byte_count, kind=kind, is_least=False)
+
+    def least(self, numbers: "array[int]", byte_count: int, *, kind: int) -> "array[int]":
+        """Return the same with the least numbers."""
+        return self._reached(numbers, byte_count, kind=kind, is_least=True)
+
+    def _reached(
+        self, numbers: "array[int]", byte_count: int, *, kind: int, is_least: bool
+    ) -> "array[int]":
+        found, memory = array("I", numbers), array("I", bytes(4 * self._state_count))
+        out, out_view = borrow(self._ffi, "uint32_t *", found, is_writable=True)
+        scratch, scratch_view = borrow(self._ffi, "uint32_t *", memory, is_writable=True)
+        self._lib.sslm_native_reach(
+            self.struct, self._state_count, byte_count, kind, is_least, out, scratch
+        )
+        out_view.release()
+        scratch_view.release()
+        return found
+
+    def _pointer(self, buffer: Any) -> Any:
+        pointer, view = borrow(self._ffi, "uint32_t *", buffer, is_writable=True)
         self._alive.append(view)
         return pointer

@@ -13,6 +13,8 @@ from sslm.schema.token_trie import TokenTrie
 
 _WHERE: Final = "the number of places in its texts that differ in what may follow"
 
+_SCRATCH: Final = ("queue", "candidates", "needs", "needs_in_text", "needs_behind")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenTables:
@@ -96,25 +98,23 @@ class _Work:
         """Return the fewest tokens from each state to an accepting one."""
         count = self._table.state_count
         distances = array("I", bytes(4 * count))
-        scratch = [array("I", bytes(4 * size)) for size in (count,) * 4]
-        rows, sources = self._table.sources()
+        scratch = [array("I", bytes(4 * count)) for _ in _SCRATCH]
         job = self._ffi.new("sslm_token_distances *")
         alive = [
             self._lend(job, "only_targets", only.targets),
-            self._lend(job, "source_rows", rows),
-            self._lend(job, "sources", sources),
             self._lend(job, "distances", distances),
-            *map(self._lend, [job] * 4, ("queue", "candidates", "marks", "needs"), scratch),
+            *map(self._lend, [job] * len(_SCRATCH), _SCRATCH, scratch),
             self._lend(job, "path", self._path),
         ]
         job.automaton, job.trie = self._table.struct, self._trie.struct
-        job.check_count_max = limits.SCHEMA_WALK_COUNT_MAX
+        job.links = self._table.links.struct
+        job.check_count_max = limits.SCHEMA_LOOK_COUNT_MAX
         status = self._lib.sslm_native_token_distances(job)
         del alive
         if status != self._lib.SSLM_OK:
             raise SchemaBudgetError(
-                what="walks through the vocabulary",
-                limit=limits.SCHEMA_WALK_COUNT_MAX,
+                what="looks at the vocabulary",
+                limit=limits.SCHEMA_LOOK_COUNT_MAX,
                 where=_WHERE,
             )
         return distances

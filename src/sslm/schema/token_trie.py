@@ -15,6 +15,8 @@ _ARRAYS: Final = (
     ("heights", "uint16_t *", "H"),
     ("ends", "uint32_t *", "I"),
     ("first_ids", "uint32_t *", "I"),
+    ("tails", "uint16_t *", "H"),
+    ("kinds", "uint8_t *", "B"),
 )
 
 
@@ -51,6 +53,7 @@ class TokenTrie:
         # Of several tokens with the same bytes the lowest comes last, and stays.
         self._lowest_ids = {tokens[token_id]: token_id for token_id in reversed(ids)}
         self._alive: list[memoryview] = []
+        self._by_id: tuple[Any, Any] | None = None
         self._ffi = load_library().ffi
         blob = b"".join([tokens[token_id] for token_id in ids])
         self._ids = array("i", ids)
@@ -80,6 +83,18 @@ class TokenTrie:
         pointer, view = borrow(self._ffi, kind, buffer, is_writable=is_writable)
         self._alive.append(view)
         return pointer
+
+    def bytes_by_id(self) -> tuple[Any, Any]:
+        """Return C pointers to all content by id, and to where each one's begins: [vocab_size + 1].
+
+        They are valid as long as this object lives. What is no content has no bytes.
+        """
+        if self._by_id is None:
+            texts = [self.tokens.get(token_id, b"") for token_id in range(self.vocab_size)]
+            offsets = array("I", accumulate(map(len, texts), initial=0))
+            content = self._pointer("uint8_t *", b"".join(texts))
+            self._by_id = content, self._pointer("uint32_t *", offsets)
+        return self._by_id
 
     def longest_beginning(self, text: bytes) -> int:
         """Return the lowest id of the longest token that begins a text, or -1."""

@@ -12,7 +12,8 @@ from sslm.schema.step_table import NO_STATE, StepTable
 from sslm.schema.token_tables import TokenTables, build_token_tables
 from sslm.schema.token_trie import TokenTrie
 
-ALPHABET = "abc"
+ALPHABET = 'a\\"'
+"""One byte of each kind: what has no quotation mark stays inside of a text."""
 VOCAB_SIZE = 40
 
 

@@ -100,6 +100,20 @@ def test_a_named_error_is_counted_with_who_raised_it() -> None:
     assert (found.failures, found.refusals) == ([], {Refusal("?", "BadUtf8Error"): 1})
 
 
+def test_a_refusal_of_the_untouched_file_is_a_failure() -> None:
+    """What a child refuses for its own sake would be counted as a refusal of each case."""
+    home = os.getpid()
+
+    def refuse_elsewhere(_: bytes, at: int) -> None:
+        del at
+        if os.getpid() != home:
+            raise BadUtf8Error("x", 0, "y")
+
+    found = sweep([Case("case 0", 0, lambda: b"")], refuse_elsewhere, sound=b"")
+    assert (found.cases, found.loaded) == (1, 0)
+    assert [one.partition(" B")[0] for one in found.failures] == ["the file as it was:"]
+
+
 def test_a_process_that_dies_is_a_failure_of_its_case() -> None:
     found = outcome(lambda _: os.kill(os.getpid(), signal.SIGKILL))
     assert (found.cases, found.loaded) == (3, 2)

@@ -175,7 +175,7 @@ static void add_numerators(const uint64_t *restrict shifts, const uint64_t *rest
                            const int32_t *restrict high, const int32_t *restrict low, int64_t *restrict numerators)
 {
     for (int32_t lane = 0; lane < SSLM_LANES; lane++) {
-        uint64_t sum = (uint64_t)(((int64_t)high[lane] << 10) + low[lane]) << 7;
+        uint64_t sum = (uint64_t)((int64_t)high[lane] * 1024 + low[lane]) << 7;
         uint64_t lifted = sum + middles[lane] + (UINT64_C(1) << 62);
         numerators[lane] += (int64_t)((lifted >> shifts[lane]) - (UINT64_C(1) << 62 >> shifts[lane]));
     }

@@ -18,6 +18,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from sslm.serving.batch_lines import ANSWERED
+
+_REFUSED_EVERY = 7
+"""One row of so many asks for what no request has."""
+
 
 def rows(count: int, order: random.Random) -> str:
     """Return the lines of a file of requests."""
@@ -28,11 +33,16 @@ def rows(count: int, order: random.Random) -> str:
             "max_tokens": order.randrange(1, 40),
             "temperature": number % 2,
         }
-        if number % 7 == 6:
+        if is_unsound(number):
             body["unknown"] = 1
         fields = {"custom_id": str(number), "method": "POST", "url": "/v1/completions"}
         lines.append(json.dumps(fields | {"body": body}) + "\n")
     return "".join(lines)
+
+
+def is_unsound(number: int) -> bool:
+    """Tell whether a row is one that is to be refused."""
+    return number % _REFUSED_EVERY == _REFUSED_EVERY - 1
 
 
 def command(source: Path, out: Path, model: Path) -> list[str]:
@@ -53,6 +63,12 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+def answers_of(content: bytes) -> int:
+    """Return how many lines of a file of answers are none of refusals."""
+    responses = [json.loads(line)["response"] for line in content.splitlines()]
+    return sum(response["status_code"] == ANSWERED for response in responses)
+
+
 def main() -> int:
     """Kill, compare, and print what was seen."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -71,6 +87,9 @@ def main() -> int:
         subprocess.run(command(source, whole, given.model), check=False)
         longest_s = time.perf_counter() - started_s
         expected = whole.read_bytes()
+        sound = sum(not is_unsound(number) for number in range(given.rows))
+        if (answered := answers_of(expected)) != sound:
+            raise SystemExit(f"undisturbed, {answered} rows were answered of {sound}")
         kills = ends = torn = wrong = 0
         places = set()
         while kills < given.kills:

@@ -49,6 +49,7 @@ def test_spoiled_saves(name: str) -> None:
     assert (changed.failures, changed.loaded) == ([], 0)
     sealed = sweep(flips(sound, step=step, seal=reseal_save), trip, sound=sound)
     assert sealed.failures == []
+    assert sealed.loaded > 0
     assert sealed.loaded + sum(sealed.refusals.values()) == sealed.cases > 20
     # The hash is never what refuses: whoever seals again gets past it.
     errors = {refusal.error for refusal in sealed.refusals}

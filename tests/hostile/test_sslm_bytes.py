@@ -9,7 +9,10 @@ from tests.unit.artifact.tiny_artifact import patched, read, reseal
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return tiny_artifact.tiny_file(tmp_path_factory.mktemp("sound"))
+    content = tiny_artifact.tiny_file(tmp_path_factory.mktemp("sound"))
+    # If this were refused, every refusal below would say nothing.
+    assert read(reseal(content)).model_id == read(content).model_id
+    return content
 
 
 def test_every_truncation_is_refused(sound: bytes) -> None:

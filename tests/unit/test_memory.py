@@ -21,6 +21,7 @@ from sslm.memory import (
 )
 from sslm.program.states import StateLayout
 from sslm.runtime.kv_pool import KvPool
+from tests.forking import in_child
 from tests.huge_pages import SIZE, huge_bytes_of, plain_anonymous, plain_file, require_huge_pages
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -116,11 +117,11 @@ def test_memory_that_cannot_be_had_is_refused(size: int) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_new_memory_is_not_shared_with_a_child() -> None:
     block = anonymous_memory(1)
-    child = os.fork()
-    if child == 0:
+
+    def write() -> None:
         block[:] = b"z"
-        os._exit(0)
-    os.waitpid(child, 0)
+
+    in_child(write)
     assert block[:] == b"\0"
 
 

@@ -1,4 +1,7 @@
-"""``python -m fuzz TARGET``: search for inputs that do harm; exit 1 if there are any."""
+"""``python -m fuzz TARGET``: search for inputs that do harm.
+
+Exit 1 if there are any, or if no input came as far as sound ones do.
+"""
 
 import argparse
 import json
@@ -49,7 +52,7 @@ def main(arguments: list[str]) -> int:
         target, places, seconds=options.seconds, jobs=options.jobs, on_progress=progress.show
     )
     print(json.dumps(facts_of(summary)) if options.json else summary_text(summary))
-    return 1 if summary.findings else 0
+    return 1 if summary.findings or summary.missed else 0
 
 
 class _Progress:

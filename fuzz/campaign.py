@@ -48,6 +48,7 @@ class Summary:
         seconds_max: Processor time of the slowest input, in an instrumented process.
         growth_bytes_max: Memory that the largest input added.
         findings: Inputs that did harm, with the first line of their stories.
+        missed: What sound inputs reach and none of these did: a search that shows nothing.
         unconfirmed: Inputs that took too much only in an instrumented process.
         lines: What the corpus reaches; see ``fuzz.worker``.
     """
@@ -63,6 +64,7 @@ class Summary:
     seconds_max: float = 0.0
     growth_bytes_max: int = 0
     findings: dict[str, str] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
     unconfirmed: list[str] = field(default_factory=list)
     lines: dict[str, Any] = field(default_factory=dict)
 
@@ -109,6 +111,7 @@ def run_campaign(
             for worker in workers:
                 worker.stop()
         _take_stock(summary, workers, places, time.monotonic() - start)
+    summary.missed = [one for one in target.reaches if not summary.outcomes[one]]
     _confirm(target, places, summary)
     summary.lines = lines_reached(target, places.corpus)
     return summary

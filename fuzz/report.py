@@ -23,6 +23,7 @@ def facts_of(summary: Summary) -> dict[str, Any]:
         "growth_bytes_max": summary.growth_bytes_max,
         "outcomes": dict(summary.outcomes.most_common()),
         "findings": summary.findings,
+        "missed": summary.missed,
         "unconfirmed": summary.unconfirmed,
         "lines": summary.lines,
     }
@@ -56,6 +57,7 @@ def summary_text(summary: Summary) -> str:
             f"  {count:>10}  {name}"
             for name, count in summary.outcomes.most_common(_OUTCOMES_SHOWN)
         ),
+        f"missed       {', '.join(summary.missed) or 'nothing that sound inputs reach'}",
         f"unconfirmed  {len(summary.unconfirmed)}",
         f"findings     {len(summary.findings)}",
         *(f"  {path}: {story}" for path, story in summary.findings.items()),

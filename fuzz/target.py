@@ -54,6 +54,7 @@ class Target:
         run: Takes an input and counts what became of it; raises only for findings.
         modules: Names of the modules whose lines it is meant to reach; a package means all in it.
         size_bytes_max: Of an input.
+        reaches: Outcomes without which a search was empty: of sound inputs, at their furthest.
         dictionary: Byte strings that mutations may put in.
         mutate: Makes another input of one: (data, most bytes, seed, libFuzzer's own mutation).
     """
@@ -63,6 +64,7 @@ class Target:
     run: Callable[[bytes, Outcomes], None]
     modules: tuple[str, ...]
     size_bytes_max: int
+    reaches: tuple[str, ...]
     dictionary: tuple[bytes, ...] = ()
     mutate: Callable[[bytes, int, int, ByteMutator], bytes] | None = None
 

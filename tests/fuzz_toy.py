@@ -47,4 +47,5 @@ TARGET: Final = Target(
     run=run,
     modules=("sslm.text.template_date",),
     size_bytes_max=8,
+    reaches=("nothing",),
 )

@@ -51,6 +51,7 @@ def test_seeds_do_no_harm(name: str) -> None:
     ]
     assert findings == []
     assert len(outcomes) > 3
+    assert [one for one in target.reaches if not outcomes[one]] == []
 
 
 def test_files_that_a_worker_removes_meanwhile_are_not_counted(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_replay_is_a_command() -> None:
 def test_a_search_goes_on_after_each_defect(tmp_path: Path) -> None:
     """Of a corpus with a crash in it, the worker that dies is replaced and finds the rest."""
     places = Places(corpus=tmp_path / "corpus", findings=tmp_path / "findings")
-    toy = load_target("tests.fuzz_toy")
+    toy = dataclasses.replace(load_target("tests.fuzz_toy"), reaches=("what nothing reaches",))
     places.corpus.mkdir()
     for word in ("ex", "br", "cr"):
         (places.corpus / word).write_bytes(word.encode())
@@ -151,6 +152,7 @@ def test_a_search_goes_on_after_each_defect(tmp_path: Path) -> None:
     summary = run_campaign(toy, places, seconds=300, jobs=1, on_progress=stop_when_all_are_found)
     assert summary.seconds < 300
     assert summary.executions >= 3
+    assert "what nothing reaches" in summary.missed
     assert not (places.corpus / "cr").exists()
 
 

@@ -125,5 +125,6 @@ TARGET: Final = Target(
         "sslm.program",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
+    reaches=("ran on native", "ran on reference"),
     mutate=mutate,
 )

@@ -75,6 +75,7 @@ TARGET: Final = Target(
         "sslm.text.vocabulary",
     ),
     size_bytes_max=1 << 13,
+    reaches=("config read", "golden read", "provenance read", "tokenizer read"),
     dictionary=(b"null", b"true", b"1e999", b"-0", b'"\\ud800"', b"NaN", b"[[[[[[[["),
     mutate=mutate,
 )

@@ -51,5 +51,6 @@ TARGET: Final = Target(
     run=examine_gguf,
     modules=MODULES,
     size_bytes_max=1 << 14,
+    reaches=("dequantized F32", "model complete"),
     dictionary=KEYS,
 )

@@ -224,4 +224,5 @@ TARGET: Final = Target(
     run=run,
     modules=MODULES,
     size_bytes_max=512,
+    reaches=("text encoded", "model complete"),
 )

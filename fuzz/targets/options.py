@@ -221,6 +221,7 @@ TARGET: Final = Target(
         "sslm.text.template_date",
     ),
     size_bytes_max=256,
+    reaches=("name", "reference", "origin", "exit code 0"),
     dictionary=tuple(
         word.encode()
         for word in (

@@ -70,5 +70,6 @@ TARGET: Final = Target(
         "sslm.runtime.saved_choice",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
+    reaches=("identical", "different"),
     mutate=mutate,
 )

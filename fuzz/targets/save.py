@@ -92,5 +92,6 @@ TARGET: Final = Target(
         "sslm.runtime.saving",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
+    reaches=("ran on native", "ran on reference"),
     mutate=mutate,
 )

@@ -76,5 +76,6 @@ TARGET: Final = Target(
         "sslm.schema.cross_check",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
+    reaches=("read", "section", "cross-checked"),
     mutate=mutate,
 )

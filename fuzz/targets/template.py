@@ -131,6 +131,7 @@ TARGET: Final = Target(
         "sslm.text.template_sandbox",
     ),
     size_bytes_max=2048,
+    reaches=("conversation encoded", "contents compared with harmless ones"),
     mutate=mutate,
     dictionary=tuple(
         word.encode()

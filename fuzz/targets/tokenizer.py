@@ -230,4 +230,5 @@ TARGET: Final = Target(
         "sslm.text.vocabulary",
     ),
     size_bytes_max=512,
+    reaches=("byte_bpe built", "sentencepiece built", "round trip"),
 )

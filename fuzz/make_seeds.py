@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from fuzz.batch_seeds import batch_seeds
 from fuzz.hostile_seeds import (
     artifact_json_seeds,
     artifact_seeds,
@@ -31,6 +32,7 @@ MAKERS: Final[dict[str, Callable[[], Seeds]]] = {
     "tokenizer": tokenizer_seeds,
     "template": template_seeds,
     "options": option_seeds,
+    "batch": batch_seeds,
 }
 """Name of a target -> what makes its seeds, by file name; the same bytes on every machine."""
 

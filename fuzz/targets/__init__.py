@@ -16,6 +16,7 @@ NAMES: Final = (
     "tokenizer",
     "template",
     "options",
+    "batch",
 )
 
 

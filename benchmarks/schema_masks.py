@@ -339,7 +339,9 @@ def show(found: dict[str, Any]) -> None:
 def milliseconds(case: dict[str, Any], name: str) -> str:
     """Return what compiling took an engine."""
     seconds = case["compiling_s"].get(name)
-    return "refused" if seconds is None else f"{1000 * seconds:.1f}"
+    if seconds is None:
+        return "refused" if name in case["refusals"] else "-"
+    return f"{1000 * seconds:.1f}"
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

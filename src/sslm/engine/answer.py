@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from sslm.engine.request import Request
-from sslm.engine.results import Completion, FinishReason, LengthReason, StreamChunk, Usage
+from sslm.engine.results import (
+    SCHEMA_STOP,
+    Completion,
+    FinishReason,
+    LengthReason,
+    StreamChunk,
+    Usage,
+)
 from sslm.sampling.logprobs import TokenLogprob
 from sslm.sampling.options import options_of
 from sslm.text.detokenizer import Detokenizer
@@ -32,6 +39,9 @@ class Answer:
         self.finish_reason: FinishReason = "length"
         self.stop_reason: int | str | None = None
         self._stop_token_ids = request.stop_token_ids
+        self._schema = request.schema
+        self._is_whole = False
+        self._end_ids = request.schema.bound.end_ids if request.schema else ()
         self._max_tokens = max_tokens
         self._is_cut = max_tokens < request.max_tokens
         self._choosing = request.choosing
@@ -52,8 +62,19 @@ class Answer:
             return None
         return "context" if self._is_cut else "max_tokens"
 
-    def take(self, token_id: int, logprob: TokenLogprob | None = None) -> list[StreamChunk]:
+    def take(
+        self,
+        token_id: int,
+        logprob: TokenLogprob | None = None,
+        *,
+        is_whole: bool = False,
+    ) -> list[StreamChunk]:
         """Take the next id, with its log-probability if those are asked for.
+
+        Args:
+            token_id: What was chosen.
+            logprob: Its, or None.
+            is_whole: Whether the schema lets nothing follow it but what ends an answer.
 
         Returns:
             The pieces of text that it makes certain, none or several.
@@ -63,11 +84,16 @@ class Answer:
             self._logprobs.append(logprob)
         if token_id in self._stop_token_ids:
             self._end(token_id)
+            self._is_whole = token_id in self._end_ids
             return self._rest([token_id])
         result = self._stops.push(self._detokenizer.push(token_id))
         pieces = [self._piece(result.text, [token_id])]
         if result.stop is not None:
             self._end(result.stop)
+        elif is_whole:
+            self._end(SCHEMA_STOP)
+            self._is_whole = True
+            pieces += self._rest([])
         elif len(self.token_ids) == self._max_tokens:
             self.is_complete = True
             pieces += self._rest([])
@@ -79,6 +105,7 @@ class Answer:
         usage: Usage,
         *,
         prompt_logprobs: Sequence[TokenLogprob | None] | None = None,
+        forced_tokens: int = 0,
     ) -> Completion:
         """Return the answer as it is handed out, once it is complete."""
         return Completion(
@@ -92,6 +119,8 @@ class Answer:
             choosing=options_of(self._choosing.choice),
             logprobs=None if self._logprobs is None else list(self._logprobs),
             prompt_logprobs=None if prompt_logprobs is None else list(prompt_logprobs),
+            parser=self._schema.parser if self._schema and self._is_whole else None,
+            forced_tokens=forced_tokens,
             usage=usage,
         )
 
@@ -104,6 +133,7 @@ class Answer:
             text, stop = text + last.text, last.stop
         if stop is not None:
             self._end(stop)
+            self._is_whole = False
         return [self._piece(text, token_ids)] if text or token_ids else []
 
     def _end(self, stop_reason: int | str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from sslm.engine.answer import Answer
 from sslm.engine.cutoff import Cutoff
+from sslm.engine.following import followed_schema
 from sslm.engine.log import LOGGER
 from sslm.engine.logprobs import PromptLogprobs, last_logprob
 from sslm.engine.recording import Recorder
@@ -64,6 +65,7 @@ class Generation:
         self._runner = runner
         self._max_tokens = min(request.max_tokens, room)
         self._choice = request.choosing.choice
+        self._answer_schema = followed_schema(request, self._max_tokens)
         self._top_count = request.logprobs
         self._answer = Answer(tokenizer, request, max_tokens=self._max_tokens)
         self._recorder: Recorder | None = None
@@ -80,7 +82,7 @@ class Generation:
         self.is_complete = False
         self._cutoff = cutoff
         self.on_progress: Report | None = None
-        self._position = self._cached_count = self._new_count = 0
+        self._position = self._cached_count = self._new_count = self._forced_count = 0
         self._receipt: Receipt | None = None
 
     @property
@@ -113,6 +115,7 @@ class Generation:
                 self._prompt_ids,
                 answer_tokens=self._max_tokens,
                 choice=self._choice,
+                answer_schema=self._answer_schema,
                 has_logits=self._top_count is not None,
                 cutoff=self._cutoff,
                 on_progress=self._report,
@@ -120,14 +123,12 @@ class Generation:
             with self._cutoff.watched(), opened as tokens:
                 try:
                     while not self._answer.is_complete:
-                        token_id = tokens.next_token()
-                        if self._recorder is not None:
-                            self._recorder.take(tokens)
-                        yield from self._answer.take(token_id, self._logprob(tokens, token_id))
+                        yield from self._taken(tokens, tokens.next_tokens())
                     self._digest = tokens.digest()
                     self._source.keep(self.text)
                     self._receipt, self._cached_count = tokens.receipt(), tokens.cached_count
                     self._new_count = tokens.computed_count
+                    self._forced_count = tokens.forced_count
                     if self._recorder is not None:
                         self._recorder.write(self._answer, self._digest)
                     self.is_complete = True
@@ -145,6 +146,18 @@ class Generation:
             receipt = self._receipt
             log_answer(self.result(), total_ns=receipt.total_ns if receipt else None)
 
+    def _taken(
+        self, tokens: TokenRequest[Any], token_ids: list[int]
+    ) -> Generator[StreamChunk, None, None]:
+        """Take what was chosen, and what alone may come before it."""
+        *forced_ids, token_id = token_ids
+        for forced_id in forced_ids:
+            yield from self._answer.take(forced_id)
+        if self._recorder is not None:
+            self._recorder.take(tokens)
+        logprob = self._logprob(tokens, token_id)
+        yield from self._answer.take(token_id, logprob, is_whole=tokens.is_whole)
+
     def _logprob(self, tokens: TokenRequest[Any], token_id: int) -> TokenLogprob | None:
         """Return what is told of a token that was chosen, before the next one is."""
         if self._top_count is None:
@@ -158,7 +171,12 @@ class Generation:
     def result(self) -> Completion:
         """Return the answer, once the pieces have come to their end."""
         found = self._prompt_logprobs.found if self._prompt_logprobs else None
-        return self._answer.completion(self._digest, self._usage(), prompt_logprobs=found)
+        return self._answer.completion(
+            self._digest,
+            self._usage(),
+            prompt_logprobs=found,
+            forced_tokens=self._forced_count,
+        )
 
     def _usage(self) -> Usage:
         receipt = self._receipt

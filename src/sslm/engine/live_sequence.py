@@ -7,6 +7,7 @@ from typing import Unpack
 
 from sslm.engine.admission import Lease
 from sslm.engine.answer import Answer
+from sslm.engine.following import followed_schema
 from sslm.engine.live_prefix import LivePrefix
 from sslm.engine.logprobs import last_logprob
 from sslm.engine.prompts import Prompt
@@ -191,6 +192,12 @@ class LiveSequence(SlicedWork):
     def _begin(self, request: Request) -> None:
         """Begin a request that fits, in a fresh sequence."""
         base = self._base
+        max_tokens = self._most_tokens(request)
+        followed = followed_schema(request, max_tokens)
+        if followed is None:
+            self.sequence.bind(None)
+        else:
+            self.sequence.bind(followed.schema, answer_tokens=followed.answer_tokens)
         if base is not None:
             self.sequence.adopt(base, reserved_tokens=self._limit_tokens - 1)
         answer_start = len(self._prefix_ids) + len(request.prompt_ids)
@@ -198,8 +205,7 @@ class LiveSequence(SlicedWork):
         self.sequence.push(request.prompt_ids)
         self._completion = None
         self._request = request
-        room = self._maker.context_tokens - len(self.prompt_token_ids)
-        max_tokens = min(request.max_tokens, room)
+        self._span_tokens = max_tokens if followed and followed.takes_spans else 1
         self._answer = Answer(self._maker.tokenizer, request, max_tokens=max_tokens)
         self._unread = deque()
 
@@ -214,13 +220,27 @@ class LiveSequence(SlicedWork):
             selected, digest = state.chosen(), self.sequence.digest
             logprob = self._logprob(state.last_chunk(), selected)
             self._is_intact = False
-            self._unread.extend([piece.text for piece in self._answer.take(selected, logprob)])
+            is_whole = self.sequence.completes(selected)
+            self._take(selected, logprob, is_whole=is_whole)
             if self._answer.is_complete:
                 self._completion = self._complete(answer_digest(digest, self._answer.token_ids))
             else:
-                admit_chosen(state, 1)
+                most = max(1, self._span_tokens - len(self._answer.token_ids))
+                for token_id in admit_chosen(state, most)[1:]:
+                    self._take(token_id)
             self._is_intact = True
         return not self.done
+
+    def _take(
+        self, token_id: int, logprob: TokenLogprob | None = None, *, is_whole: bool = False
+    ) -> None:
+        pieces = self._answer.take(token_id, logprob, is_whole=is_whole)
+        self._unread.extend([piece.text for piece in pieces])
+
+    def _most_tokens(self, request: Request) -> int:
+        """Return how many tokens an answer may have: as many as are asked for, or have room."""
+        prompt_tokens = len(self._prefix_ids) + len(request.prompt_ids)
+        return min(request.max_tokens, self._maker.context_tokens - prompt_tokens)
 
     def _logprob(self, chunk: Chunk, token_id: int) -> TokenLogprob | None:
         top_count = self._request.logprobs
@@ -236,7 +256,8 @@ class LiveSequence(SlicedWork):
             prefill_ms=None,
             decode_ms=None,
         )
-        return self._answer.completion(digest, usage)
+        forced = self.sequence.state.data.struct.forced_count
+        return self._answer.completion(digest, usage, forced_tokens=forced)
 
     def _tokens_of(self, request: Request) -> int:
         """Return how many tokens prefix, prompt and answer have at most."""
@@ -250,6 +271,7 @@ class LiveSequence(SlicedWork):
         needed = self._tokens_of(request)
         if needed > self._limit_tokens:
             raise ContextLengthError(needed, self._limit_tokens)
+        followed_schema(request, self._most_tokens(request))
 
     def _options(self, base: Snapshot | None) -> SequenceOptions:
         """Return options by which a sequence reserves all pages but those that it shares."""

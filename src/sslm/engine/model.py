@@ -12,6 +12,7 @@ from sslm.artifact import Artifact
 from sslm.closing import Closing
 from sslm.engine.background import Background
 from sslm.engine.log import LOGGER
+from sslm.engine.model_schemas import ModelSchemas
 from sslm.engine.opening import (
     checked_threads,
     context_of,
@@ -107,7 +108,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         self._tokenizer: Tokenizer | None = None
         self._chat_template: ChatTemplate | None = None
         self._is_pinned = sha256 is not None
-        self._trusted_schemas: set[str] = set()
+        self._model_schemas: ModelSchemas | None = None
         self._artifact = open_artifact(self.path, mmap=mmap, copy_at_most_bytes=memory_bytes)
         try:
             if sha256 is not None:
@@ -243,13 +244,17 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
             SchemaTablesError: If it is not what its JSON Schema gives.
             ArtifactError: If it is not what compiling writes; one class per defect.
         """
-        from sslm.engine.schema import Schema
+        return self._schemas()().named(name)
 
-        found = Schema(self._artifact.schemas.named(name))
-        if name not in self._trusted_schemas and not self._is_pinned:
-            found.cross_check(self.tokenizer)
-        self._trusted_schemas.add(name)
-        return found
+    def _schemas(self) -> ModelSchemas:
+        if self._model_schemas is None:
+            self._model_schemas = ModelSchemas(
+                self._artifact.schemas,
+                self.tokenizer,
+                end_ids=self._stop_token_ids,
+                is_pinned=self._is_pinned,
+            )
+        return self._model_schemas
 
     def footprint(self, sequences: int = 1) -> Footprint:
         """Return the bytes that the model and this many full sequences take.

@@ -1,10 +1,10 @@
 """A prompt with what is asked of its answer."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from sslm import limits
 from sslm.arguments import checked_int
@@ -16,6 +16,9 @@ from sslm.errors.showing import briefly
 from sslm.errors.text import TextTypeError
 from sslm.sampling.options import PLAIN, ChoosingOptions, SeededChoice, seeded_choice
 from sslm.text.tokenizer import checked_text
+
+if TYPE_CHECKING:
+    from sslm.engine.answer_schema import AnswerSchema, SchemaBinder
 
 DEFAULT_MAX_TOKENS: Final = 256
 
@@ -29,6 +32,11 @@ class AnswerOptions(ChoosingOptions, total=False):
         max_tokens: Most ids of the answer, at least 1; by default ``DEFAULT_MAX_TOKENS``.
         stop: String or strings at which the answer ends; they are not part of it.
         stop_token_ids: Ids at which the answer ends, beside those of the model's own that do.
+        schema: What the answer's text has to satisfy: the name of a compiled schema in the model's
+            file, a :class:`sslm.Schema`, or a JSON Schema as a dict, pydantic model or dataclass;
+            see :meth:`sslm.Schema.compile`. None, the default, is nothing.
+        finish: With a schema, whether the answer is completed within ``max_tokens`` and the context
+            (``"fit"``, the default), or may be cut off there (``"cut"``).
         logprobs: Tell the log-probability of each token of the answer, and of so many of the most
             likely ones in its place, 0 … 20; None, the default, tells none.
         prompt_logprobs: The same of each token of the prompt but the first; not of calls that take
@@ -38,6 +46,8 @@ class AnswerOptions(ChoosingOptions, total=False):
     max_tokens: int
     stop: str | Sequence[str] | None
     stop_token_ids: Iterable[int] | None
+    schema: object
+    finish: Literal["fit", "cut"] | None
     logprobs: int | None
     prompt_logprobs: int | None
 
@@ -69,6 +79,7 @@ class Wanted:
             None tells none.
         prompt_logprobs: The same of the prompt.
         record: Where its record goes, or None.
+        schema: What it follows, or None.
 
     Raises:
         OptionRangeError: If an option is out of range.
@@ -81,6 +92,7 @@ class Wanted:
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     record: RecordTarget | None = None
+    schema: "AnswerSchema | None" = None
 
     def __post_init__(self) -> None:
         most = limits.CONTEXT_TOKENS_MAX
@@ -130,6 +142,7 @@ def wanted(
     *,
     end_token_ids: frozenset[int],
     vocab_size: int,
+    schemas: Callable[[], "SchemaBinder"],
     kind: type[AnswerOptions] = AnswerOptions,
 ) -> Wanted:
     """Return what options ask for, which callers gave by name.
@@ -138,6 +151,7 @@ def wanted(
         options: Of any names and types.
         end_token_ids: Ids with which the model itself ends an answer.
         vocab_size: Ids are below it.
+        schemas: Returns what makes schemas; only asked where there is one.
         kind: Which names there are.
 
     Raises:
@@ -148,7 +162,7 @@ def wanted(
     """
     require_known(options, kind.__annotations__)
     named: Mapping[str, object] = options
-    return Wanted(
+    found = Wanted(
         max_tokens=options.get("max_tokens", DEFAULT_MAX_TOKENS),
         stop=stop_strings(options.get("stop")),
         stop_token_ids=end_token_ids | _stop_ids(options.get("stop_token_ids"), vocab_size),
@@ -156,7 +170,29 @@ def wanted(
         logprobs=_top_count("logprobs", options.get("logprobs")),
         prompt_logprobs=_top_count("prompt_logprobs", options.get("prompt_logprobs")),
         record=record_target(named.get("record"), named.get("record_segments", False)),
+        schema=_answer_schema(options, schemas),
     )
+    if found.schema is not None:
+        _require_alone(found)
+    return found
+
+
+def _answer_schema(
+    options: AnswerOptions, schemas: Callable[[], "SchemaBinder"]
+) -> "AnswerSchema | None":
+    source, finish = options.get("schema"), options.get("finish")
+    if source is None and finish is None:
+        return None
+    return schemas().answer_schema(source, finish)
+
+
+def _require_alone(wanted: Wanted) -> None:
+    """Raise ChoiceConflictError if a schema comes with what cannot tell of it."""
+    if wanted.record is not None:
+        raise ChoiceConflictError("record", "with a schema", "records do not hold schemas")
+    if wanted.prompt_logprobs is not None:
+        advice = "ask for them without a schema: they are the same"
+        raise ChoiceConflictError("prompt_logprobs", "with a schema", advice)
 
 
 def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:

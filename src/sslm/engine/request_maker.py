@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sslm.engine.model_schemas import ModelSchemas
 from sslm.engine.prompts import Prompt, prompt_ids
 from sslm.engine.request import AnswerOptions, Request, Wanted, wanted
 from sslm.runtime.token_ids import checked_token_ids
@@ -17,12 +18,14 @@ class RequestMaker:
         stop_token_ids: Ids that end an answer.
         context_tokens: Most tokens of prompt and answer.
         vocab_size: Ids are below it.
+        schemas: Where schemas come from.
     """
 
     tokenizer: Tokenizer
     stop_token_ids: frozenset[int]
     context_tokens: int
     vocab_size: int
+    schemas: ModelSchemas
 
     def ids(self, prompt: Prompt, *, is_continued: bool = False) -> tuple[int, ...]:
         """Return the checked ids of a prompt, which *is_continued* behind others or comes first.
@@ -36,7 +39,12 @@ class RequestMaker:
 
     def wanted(self, options: AnswerOptions) -> Wanted:
         """Return what options ask for; see :func:`sslm.engine.request.wanted`."""
-        return wanted(options, end_token_ids=self.stop_token_ids, vocab_size=self.vocab_size)
+        return wanted(
+            options,
+            end_token_ids=self.stop_token_ids,
+            vocab_size=self.vocab_size,
+            schemas=self.schemas,
+        )
 
     def request(self, prompt: Prompt, wanted: Wanted, *, is_continued: bool) -> Request:
         """Return a request to continue a prompt; raises what :meth:`ids` and Request raise."""

@@ -5,11 +5,12 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
+from sslm.engine.model_schemas import ModelSchemas
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
 from sslm.engine.records import Record, as_record, kept_ids, options_left
@@ -27,6 +28,9 @@ from sslm.text.chat_template import ChatTemplate
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from sslm.engine.answer_schema import SchemaBinder
+
 
 class Requests(ABC):
     """What can be asked of a model, once it says what it is."""
@@ -43,6 +47,10 @@ class Requests(ABC):
     @abstractmethod
     def chat_template(self) -> ChatTemplate:
         """The model's chat template."""
+
+    @abstractmethod
+    def _schemas(self) -> ModelSchemas:
+        """Return where schemas come from."""
 
     @abstractmethod
     def _require_usable(self) -> None:
@@ -183,8 +191,12 @@ class Requests(ABC):
 
     def _wanted(self, options: AnswerOptions) -> Wanted:
         """Return what options ask for; see :func:`sslm.engine.request.wanted`."""
-        vocab_size = self._runner.program.vocab_size
-        return wanted(options, end_token_ids=self._stop_token_ids, vocab_size=vocab_size)
+        return wanted(
+            options,
+            end_token_ids=self._stop_token_ids,
+            vocab_size=self._runner.program.vocab_size,
+            schemas=self._binder,
+        )
 
     def _recorded(self, options: RecordedOptions) -> Wanted:
         """Return what options ask for, a record among it."""
@@ -192,8 +204,12 @@ class Requests(ABC):
             options,
             end_token_ids=self._stop_token_ids,
             vocab_size=self._runner.program.vocab_size,
+            schemas=self._binder,
             kind=RecordedOptions,
         )
+
+    def _binder(self) -> "SchemaBinder":
+        return self._schemas()()
 
     def _prompt_stream(self, cutoff: Cutoff, prompt: Prompt, wanted: Wanted) -> Stream:
         return self._request_stream(cutoff, self._prompt_request(cutoff, prompt, wanted))

@@ -1,7 +1,8 @@
 """What calls on a model return."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from sslm.sampling.logprobs import TokenLogprob
 from sslm.sampling.options import ChoosingOptions
@@ -10,6 +11,8 @@ from sslm.sampling.seeds import DEFAULT_SEED
 NANOSECONDS_PER_MS: Final = 1_000_000
 
 FinishReason = Literal["stop", "length"]
+SCHEMA_STOP: Final = "schema"
+"""The stop reason of an answer that its schema lets go no further."""
 LengthReason = Literal["max_tokens", "context"]
 
 
@@ -47,9 +50,9 @@ class Completion:
         text: The answer's text; an end token and a stop string are not part of it.
         token_ids: Every chosen id, the one that ended the answer included.
         digest: Hex SHA-256 that binds model, prompt, computed states and answer.
-        finish_reason: ``stop`` at an end token or stop string; ``length`` at max_tokens or at the
-            end of the context.
-        stop_reason: The id or string that ended it, or None.
+        finish_reason: ``stop`` at an end token or stop string, or where a schema lets nothing
+            follow; ``length`` at max_tokens or at the end of the context.
+        stop_reason: The id or string that ended it, ``"schema"`` where that did, or None.
         length_reason: What kept it from going on, if its finish_reason is ``length``: as many
             tokens as were asked for, or the end of the context, which is never shifted.
         seed: Of the request, also where nothing is drawn.
@@ -57,6 +60,8 @@ class Completion:
             at their defaults; a call that is given them again chooses the same.
         logprobs: Of each of its tokens the log-probability, if that was asked for.
         prompt_logprobs: Of each token of the prompt, None for the first, if that was asked for.
+        parser: Of :attr:`parsed`, or None.
+        forced_tokens: Ids of the answer that were not chosen, as the schema left no choice.
         usage: Counts and times; two answers are equal whatever it says.
     """
 
@@ -70,7 +75,20 @@ class Completion:
     choosing: ChoosingOptions = field(default_factory=ChoosingOptions, hash=False)
     logprobs: list[TokenLogprob] | None = field(default=None, hash=False)
     prompt_logprobs: list[TokenLogprob | None] | None = field(default=None, hash=False)
+    parser: Callable[[str], object] | None = field(default=None, compare=False, repr=False)
+    forced_tokens: int = field(default=0, compare=False)
     usage: Usage = field(compare=False)
+
+    @property
+    def parsed(self) -> Any:
+        """What a text says that follows a schema to its end; None of any other one.
+
+        An object of the class that the schema was made of, or else what ``json.loads`` returns.
+
+        Raises:
+            Exception: What the class raises if it demands more than its schema says.
+        """
+        return None if self.parser is None else self.parser(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

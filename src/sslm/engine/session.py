@@ -13,6 +13,7 @@ from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.generation import Generation
 from sslm.engine.log import LOGGER
+from sslm.engine.model_schemas import ModelSchemas
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, bounded_messages
 from sslm.engine.request import RecordedOptions, require_no_prompt_logprobs, wanted
@@ -70,6 +71,7 @@ class Session(Closing):
         template: ChatTemplate,
         *,
         stop_token_ids: frozenset[int],
+        schemas: ModelSchemas,
         background: Background,
         sizes: SessionSizes,
         messages: Conversation,
@@ -80,6 +82,7 @@ class Session(Closing):
         self._runner = runner
         self._tokenizer = tokenizer
         self._stop_token_ids = stop_token_ids
+        self._schemas = schemas
         self._background = background
         self._date = date
         self._has_timings = has_timings
@@ -355,6 +358,7 @@ class Session(Closing):
             options,
             end_token_ids=self._stop_token_ids,
             vocab_size=self._runner.program.vocab_size,
+            schemas=self._schemas,
             kind=RecordedOptions,
         )
         if asks.record is not None and asks.record.has_segments:

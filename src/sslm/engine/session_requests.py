@@ -151,6 +151,7 @@ class SessionRequests(AsyncRequests):
             self.tokenizer,
             self.chat_template,
             stop_token_ids=self._stop_token_ids,
+            schemas=self._schemas(),
             background=self._background,
             sizes=sizes,
             messages=messages,

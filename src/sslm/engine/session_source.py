@@ -11,7 +11,7 @@ from sslm.errors.base import SslmError
 from sslm.errors.sessions import NothingToUndoError, StreamSupersededError
 from sslm.program.choice import Choice
 from sslm.runtime.session import TokenSession
-from sslm.runtime.session_request import TokenRequest
+from sslm.runtime.session_request import FollowedSchema, TokenRequest
 from sslm.text.message import Message
 
 Conversation = tuple[Message, ...]
@@ -84,6 +84,7 @@ class SessionSource:
         *,
         answer_tokens: int,
         choice: Choice,
+        answer_schema: FollowedSchema | None,
         has_logits: bool,
         cutoff: Cutoff,
         on_progress: Report,
@@ -97,6 +98,7 @@ class SessionSource:
             prompt_ids,
             answer_tokens=answer_tokens,
             choice=choice,
+            answer_schema=answer_schema,
             has_logits=has_logits,
             marks=self._marks,
             cancellation=cutoff.cancellation,

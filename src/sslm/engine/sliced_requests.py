@@ -7,6 +7,7 @@ from sslm.arguments import checked_int
 from sslm.engine.live_prefix import LivePrefix
 from sslm.engine.live_scheduler import LiveScheduler
 from sslm.engine.live_sequence import LiveSequence
+from sslm.engine.model_schemas import ModelSchemas
 from sslm.engine.prompts import Prompt
 from sslm.engine.request import AnswerOptions
 from sslm.engine.request_maker import RequestMaker
@@ -27,6 +28,10 @@ class SlicedRequests(ABC):
     @abstractmethod
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""
+
+    @abstractmethod
+    def _schemas(self) -> ModelSchemas:
+        """Return where schemas come from."""
 
     @abstractmethod
     def _require_usable(self) -> None:
@@ -134,6 +139,7 @@ class SlicedRequests(ABC):
             stop_token_ids=self._stop_token_ids,
             context_tokens=self._runner.context_tokens,
             vocab_size=self._runner.program.vocab_size,
+            schemas=self._schemas(),
         )
 
     def _pool_of(self, pool: SharedPool | None, prefix: LivePrefix | None) -> SharedPool | None:

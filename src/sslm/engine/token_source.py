@@ -14,7 +14,7 @@ from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence as TokenSequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.session import TokenSession
-from sslm.runtime.session_request import TokenRequest
+from sslm.runtime.session_request import FollowedSchema, TokenRequest
 
 Report = Callable[[int, int], None]
 """Told how many tokens of a prompt are taken in, and how many there are."""
@@ -33,6 +33,7 @@ class TokenSource(Protocol):
         *,
         answer_tokens: int,
         choice: Choice,
+        answer_schema: FollowedSchema | None,
         has_logits: bool,
         cutoff: Cutoff,
         on_progress: Report,
@@ -78,6 +79,7 @@ class LoneSource:
         *,
         answer_tokens: int,
         choice: Choice,
+        answer_schema: FollowedSchema | None,
         has_logits: bool,
         cutoff: Cutoff,
         on_progress: Report,
@@ -109,6 +111,7 @@ class LoneSource:
                 prompt_ids,
                 answer_tokens=answer_tokens,
                 choice=choice,
+                answer_schema=answer_schema,
                 cancellation=cutoff.cancellation,
                 require_time=cutoff.require_time,
                 on_progress=on_progress,

@@ -83,8 +83,12 @@ def admit_chosen(state: SequenceState, most: int | None) -> "array[int]":
     # A token that ends the answer is followed by none of it.
     only = None if token_id in binding.schema.end_ids else binding.only_token(places[0])
     while only is not None and (most is None or len(ids) < most):
+        after = _taken(binding, places[-1], only)
+        # The last token of an answer is chosen, and not computed.
+        if binding.is_complete(after):
+            break
         ids.append(only)
-        places.append(_taken(binding, places[-1], only))
+        places.append(after)
         only = binding.only_token(places[-1])
     if len(ids) > 1:
         count, _ = state.room(len(ids))

@@ -362,7 +362,8 @@ class Sequence(Closing):
         """Queue the token that was chosen, and with it those that alone may follow; return them.
 
         Token by token, :meth:`decode` comes to the same ones: where a schema leaves no choice,
-        nothing has to be computed to know what is chosen.
+        nothing has to be computed to know what is chosen. One that completes the answer is not
+        among them, but chosen next.
 
         Args:
             most: How many, at least 1; None is as many as there are and there is room for.
@@ -402,6 +403,14 @@ class Sequence(Closing):
         """The schema that the answer follows, or None."""
         binding = self.state.binding
         return None if binding is None else binding.schema
+
+    def completes(self, token_id: int) -> bool:
+        """Return whether a schema is bound and nothing but an end could follow a token."""
+        binding, place = self.state.binding, self.state.place
+        if binding is None or token_id in binding.schema.end_ids:
+            return False
+        after = binding.after(place, token_id)
+        return after is not None and binding.is_complete(after)
 
     @property
     def is_answer_complete(self) -> bool:

@@ -26,7 +26,7 @@ from sslm.runtime.checkpoints import CheckpointBudget, Checkpoints
 from sslm.runtime.choosing import require_numbers
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.owning_process import OwningProcess
-from sslm.runtime.session_request import Advance, TokenRequest
+from sslm.runtime.session_request import Advance, FollowedSchema, TokenRequest
 from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
 from sslm.runtime.token_ids import checked_token_ids
 from sslm.runtime.turns import Turn, Turns
@@ -191,6 +191,7 @@ class TokenSession(Closing, Generic[NoteT]):
         *,
         answer_tokens: int,
         choice: Choice | None = None,
+        answer_schema: FollowedSchema | None = None,
         marks: TokenIds[int] = (),
         cancellation: Cancellation | None = None,
         require_time: Callable[[], None] | None = None,
@@ -208,6 +209,7 @@ class TokenSession(Closing, Generic[NoteT]):
             answer_tokens: Most tokens of the answer, at least 1.
             choice: How they are chosen; None is plain greedy. A token that a checkpoint's sequence
                 chose otherwise is chosen again, without computing anything but its head.
+            answer_schema: What the answer follows, or None.
             marks: Positions inside the prompt after which checkpoints are taken, ascending; of
                 those not computed yet, the last ``limits.CHECKPOINT_MARK_COUNT_MAX``.
             cancellation: Polled while anything is computed.
@@ -240,6 +242,7 @@ class TokenSession(Closing, Generic[NoteT]):
                 array("i", ids),
                 position_count=self._needed(len(ids), answer_tokens, wanted),
                 choice=wanted,
+                answer_schema=answer_schema,
                 marks=marks,
                 cancellation=cancellation,
                 require_time=require_time,

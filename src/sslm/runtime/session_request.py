@@ -22,6 +22,7 @@ from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
+from sslm.schema.bound_schema import BoundSchema
 
 if TYPE_CHECKING:
     from sslm.runtime.session import TokenSession
@@ -33,6 +34,21 @@ _CLOSING_TOKENS_MAX: Final = 8
 
 Advance = Callable[[Sequence, Cancellation | None], object]
 """Runs a slice of a sequence that has tokens pending, and polls a flag meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedSchema:
+    """What an answer follows.
+
+    Args:
+        schema: Of the model's vocabulary.
+        answer_tokens: Most tokens that complete it, or None if it may be cut off.
+        takes_spans: Whether tokens that alone may follow are taken in with the one before them.
+    """
+
+    schema: BoundSchema
+    answer_tokens: int | None
+    takes_spans: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +78,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         token_ids: The answer so far.
         cached_count: Tokens of the prompt that a checkpoint held.
         position: Tokens that are computed, those included.
+        is_whole: Whether a schema lets nothing follow but what ends an answer.
+        forced_count: Tokens of the answer that were not chosen, as its schema left no choice.
     """
 
     def __init__(
@@ -71,6 +89,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         *,
         position_count: int,
         choice: Choice,
+        answer_schema: FollowedSchema | None,
         marks: TokenIds[int],
         cancellation: Cancellation | None,
         require_time: Callable[[], None] | None,
@@ -84,6 +103,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._prompt_ids = prompt_ids
         self._position_count = position_count
         self._choice = choice
+        self._answer_schema = answer_schema
         self._marks = [mark for mark in marks if 0 < mark < len(prompt_ids)]
         self._cancellation = cancellation
         self._require_time = require_time
@@ -98,6 +118,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._captured: list[Snapshot] = []
         self._is_closed = False
         self.token_ids: list[int] = []
+        self.is_whole = False
+        self.forced_count = 0
         self.cached_count = 0
         self.position = 0
 
@@ -112,7 +134,13 @@ class TokenRequest(Closing, Generic[NoteT]):
         return self.position - self.cached_count
 
     def next_token(self) -> int:
-        """Return the next token of the answer, or the first one once the prompt is taken in.
+        """Return the next token of an answer without a schema; see :meth:`next_tokens`."""
+        return self.next_tokens()[-1]
+
+    def next_tokens(self) -> list[int]:
+        """Return the next tokens of the answer, or the first one once the prompt is taken in.
+
+        There are several where a schema leaves no choice.
 
         Raises:
             ObjectClosedError: If the request, its session or the model is closed.
@@ -126,16 +154,28 @@ class TokenRequest(Closing, Generic[NoteT]):
                 raise ContextLengthError(needed, self._position_count)
             if sequence is None:
                 sequence = self._prefilled()
+                found: list[int] = []
             else:
-                sequence.decode()
+                # What was chosen last is the answer's already.
+                _, *found = sequence.decode_span(self._span_tokens)
                 self._compute(sequence)
-            token_id = sequence.chosen()
+            found.append(sequence.chosen())
             self._look_at_clock()
-            self.token_ids.append(token_id)
-            return token_id
+            self.token_ids += found
+            self.is_whole = sequence.completes(found[-1])
+            self.forced_count += len(found) - 1
+            return found
         except BaseException:
             self.close()
             raise
+
+    @property
+    def _span_tokens(self) -> int:
+        """Most tokens that are taken in at once: as many as the answer may still have."""
+        followed = self._answer_schema
+        if followed is None or not followed.takes_spans:
+            return 1
+        return self._position_count - len(self._prompt_ids) - len(self.token_ids) + 1
 
     def digest(self) -> bytes:
         """Return the digest of the answer so far, 32 bytes.
@@ -249,6 +289,9 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._sequence = sequence
         # Before it adopts: what was chosen so already need not be chosen again.
         sequence.choose(self._choice, len(self._prompt_ids))
+        if self._answer_schema is not None:
+            followed = self._answer_schema
+            sequence.bind(followed.schema, answer_tokens=followed.answer_tokens)
         if base is not None:
             try:
                 sequence.adopt(base)
@@ -291,7 +334,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         if self._keeps_checkpoints:
             # Answers do not depend on checkpoints: without memory for one, the request goes on.
             with suppress(MemoryError, MemoryRefusedError):
-                self._captured.append(sequence.snapshot())
+                # Each answer begins at the beginning of its own schema.
+                self._captured.append(sequence.snapshot().unbound())
         # Another thread may have closed the request just before.
         self._require_open()
 

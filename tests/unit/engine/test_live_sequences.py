@@ -712,7 +712,7 @@ def test_a_call_that_was_torn(model: Model, monkeypatch: pytest.MonkeyPatch) -> 
     with model.sequence(PROMPT, max_tokens=9) as sequence:
         taken: Callable[[int], Any] = sequence._answer.take
 
-        def interrupted(token_id: int, logprob: object) -> Any:
+        def interrupted(token_id: int, *_: object, **__: object) -> Any:
             taken(token_id)
             raise KeyboardInterrupt
 

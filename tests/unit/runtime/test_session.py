@@ -309,7 +309,7 @@ def test_a_checkpoint_that_cannot_be_taken(
 def test_a_sequence_that_cannot_be_made_leaves_nothing(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("push", "adopt", "decode"):
+    for name in ("push", "adopt", "decode_span"):
         owner, ids = prepared(plan)
         expected, before = cold(plan, ids, ANSWER), owner.state()
         with monkeypatch.context() as patched:

@@ -1,0 +1,34 @@
+"""Where a model's requests get schemas, which most of them never ask for."""
+
+from typing import TYPE_CHECKING
+
+from sslm.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from sslm.artifact.stored_schemas import StoredSchemas
+    from sslm.engine.answer_schema import SchemaBinder
+
+
+class ModelSchemas:
+    """Makes a model's schema binder when it is first asked for; see there for the arguments."""
+
+    def __init__(
+        self,
+        stored: "StoredSchemas",
+        tokenizer: Tokenizer,
+        *,
+        end_ids: frozenset[int],
+        is_pinned: bool,
+    ) -> None:
+        self._given = stored, tokenizer, end_ids, is_pinned
+        self._binder: SchemaBinder | None = None
+
+    def __call__(self) -> "SchemaBinder":
+        """Return the binder, the same each time."""
+        if self._binder is None:
+            # Not with the package: what compiles schemas takes a while to import.
+            from sslm.engine.answer_schema import SchemaBinder
+
+            stored, tokenizer, end_ids, is_pinned = self._given
+            self._binder = SchemaBinder(stored, tokenizer, end_ids=end_ids, is_pinned=is_pinned)
+        return self._binder

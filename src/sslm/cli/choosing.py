@@ -1,6 +1,7 @@
 """The options by which a command is told how tokens are chosen."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -56,6 +57,24 @@ CHOOSING: Final[Mapping[str, object]] = {
     ),
     "damping_order": _whole("--damping-order", "Its longest n-gram.  [default: 2]"),
     "damping_top_k": _whole("--damping-top-k", "Among how many it chooses.  [default: 6]"),
+    "schema": Annotated[
+        str | None,
+        typer.Option(
+            "--schema",
+            metavar="FILE|NAME",
+            help="Answer with JSON that satisfies a JSON Schema: a .json or .sslms file, or the "
+            "name of one in the model's file.",
+        ),
+    ],
+    "finish": Annotated[
+        str | None,
+        typer.Option(
+            "--finish",
+            metavar="fit|cut",
+            help="Whether such an answer is completed within --max-tokens, or cut off.  "
+            "[default: fit]",
+        ),
+    ],
     "logprobs": _whole(
         "--logprobs", "Tell the log-probability of each token, and of the N most likely ones."
     ),
@@ -81,10 +100,19 @@ def takes_choosing(command: Command) -> Command:
         options = {name: value for name, value in asked.items() if value is not None}
         if "logit_bias" in options:
             options["logit_bias"] = _biases(options["logit_bias"])
+        if "schema" in options:
+            options["schema"] = _schema(options["schema"])
         return command(**given, choosing=options)
 
     options = {name: (kind, None) for name, kind in CHOOSING.items()}
     return taking(command, options, choose, instead_of=["choosing"])
+
+
+def _schema(text: str) -> str | Path:
+    """Return a name as it is, and the name of a file as a path."""
+    path = Path(text)
+    is_file = path.suffix in (".json", ".sslms") or len(path.parts) > 1
+    return path if is_file else text
 
 
 def _biases(texts: Sequence[str]) -> dict[int, str]:

@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import os
 import types
 import typing
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from sslm.artifact.stored_schemas import StoredSchemas
@@ -134,6 +136,8 @@ class SchemaBinder:
         if isinstance(source, Schema):
             source.require_tokenizer(self._tokenizer)
             return source
+        if isinstance(source, os.PathLike) and Path(source).suffix == ".sslms":
+            return Schema.load(source, tokenizer=self._tokenizer)
         return Schema.compile(source, tokenizer=self._tokenizer)
 
 

@@ -33,8 +33,9 @@ class AnswerOptions(ChoosingOptions, total=False):
         stop: String or strings at which the answer ends; they are not part of it.
         stop_token_ids: Ids at which the answer ends, beside those of the model's own that do.
         schema: What the answer's text has to satisfy: the name of a compiled schema in the model's
-            file, a :class:`sslm.Schema`, or a JSON Schema as a dict, pydantic model or dataclass;
-            see :meth:`sslm.Schema.compile`. None, the default, is nothing.
+            file, a :class:`sslm.Schema`, or a JSON Schema as a dict, a pydantic model or dataclass,
+            or the ``pathlib`` path of a file; see :meth:`sslm.Schema.compile`. None, the default,
+            is nothing.
         finish: With a schema, whether the answer is completed within ``max_tokens`` and the context
             (``"fit"``, the default), or may be cut off there (``"cut"``).
         logprobs: Tell the log-probability of each token of the answer, and of so many of the most

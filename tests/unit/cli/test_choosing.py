@@ -1,13 +1,16 @@
 """How commands are told to choose tokens."""
 
 import io
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from sslm.artifact.adding_schemas import add_schemas
 from sslm.cli.app import run
 from sslm.engine.model import Model
+from sslm.engine.schema import Schema
 from tests.converted import talking_artifact
 from tests.unit.cli.commands import Commands
 
@@ -153,3 +156,38 @@ def test_several_answers(sslm_command: Commands, stories: Path) -> None:
     assert text == "".join(one.text.removesuffix("\n") + "\n" for one in expected)
     assert sslm_command.error(*arguments, "--record", "x.sslmr", code=2) == "UsageError"
     assert sslm_command.error(*arguments[:-1], "0", code=2) == "OptionRangeError"
+
+
+@pytest.mark.parametrize("kind", ["json", "sslms", "name"])
+def test_an_answer_follows_a_schema(sslm_command: Commands, tmp_path: Path, kind: str) -> None:
+    document, model_path = {"enum": ["left", "right"]}, talking_artifact()
+    path = tmp_path / f"side.{kind}"
+    with Model(model_path) as model:
+        expected = model.generate("Where?", schema=document, max_tokens=9)
+        schema = Schema.compile(document, tokenizer=model.tokenizer, name="side")
+    asked = str(path)
+    if kind == "json":
+        path.write_text(json.dumps(document))
+    elif kind == "sslms":
+        schema.save(path)
+    else:
+        asked, with_schema = "side", tmp_path / "with.sslm"
+        add_schemas(model_path, with_schema, [schema.prepared])
+        model_path = with_schema
+    arguments = ("generate", "Where?", "-m", model_path, "--max-tokens", "9")
+    facts = sslm_command.json(*arguments, "--schema", asked)
+    assert facts["token_ids"] == expected.token_ids
+    assert facts["text"] in ('"left"', '"right"')
+    assert facts["stop_reason"] == "schema"
+    cut = sslm_command.json(*arguments[:-1], "1", "--schema", asked, "--finish", "cut")
+    assert cut["finish_reason"] == "length"
+
+
+def test_an_answer_without_room_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "side.json"
+    path.write_text('{"enum":["left","right"]}')
+    options = ["-m", str(talking_artifact()), "--max-tokens", "1", "--schema", str(path)]
+    assert run(["generate", "Where?", *options]) == 4
+    assert "the shortest that the schema takes has" in capsys.readouterr().err

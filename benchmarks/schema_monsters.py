@@ -1,6 +1,6 @@
 """Schemas that explode elsewhere, with malformed ones; prints what became of each.
 
-    python -m benchmarks.schema_monsters [--malformed N] [--json]
+    python -m benchmarks.schema_monsters [--malformed N] [--vocabulary V.gguf] [--json]
 
 A monster compiles within the default budget, or is refused in under two seconds with the reason;
 a malformed schema, made from a real one by a random change, ends in a named error or compiles.
@@ -16,9 +16,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.schema_masks import Vocabulary
 from sslm.errors.base import SslmError
 from sslm.errors.schema import SchemaBudgetError
 from sslm.schema.compiling import compile_schema
+from sslm.schema.step_table import StepTable
+from sslm.schema.token_tables import build_token_tables
 
 REFUSAL_SECONDS_MAX: Final = 2.0
 """Processor time of a refusal."""
@@ -117,11 +120,14 @@ def monsters() -> dict[str, Any]:
     }
 
 
-def monster_failures(found: list[str] | None = None) -> dict[str, str]:
+def monster_failures(
+    found: list[str] | None = None, vocabulary: Vocabulary | None = None
+) -> dict[str, str]:
     """Try every monster; return those that neither compile nor are refused in time.
 
     Args:
         found: Where to note what became of each, if anybody wants to know.
+        vocabulary: For which the tables of tokens are built too, if one is given.
     """
     failures = {}
     for name, schema in monsters().items():
@@ -130,6 +136,10 @@ def monster_failures(found: list[str] | None = None) -> dict[str, str]:
             compiled = compile_schema(schema)
             outcome = f"{compiled.automaton.state_count} states"
             seconds_max = COMPILING_SECONDS_MAX
+            if vocabulary is not None:
+                table = StepTable(compiled.automaton)
+                tables = build_token_tables(table, vocabulary.trie, vocabulary.split)
+                outcome += f", {len(tables.masks)} masks"
         except SslmError as error:
             outcome = str(error)
             seconds_max = REFUSAL_SECONDS_MAX
@@ -221,12 +231,16 @@ def main() -> int:
     """Print what became of each and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--malformed", type=int, default=1000)
+    parser.add_argument(
+        "--vocabulary", type=Path, metavar="V.gguf", help="whose tables of tokens are built too"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
+    vocabulary = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
     lines: list[str] = []
     outcomes: Counter[str] = Counter()
     facts = {
-        "monster_failures": monster_failures(lines),
+        "monster_failures": monster_failures(lines, vocabulary),
         "malformed_failures": malformed_failures(arguments.malformed, outcomes),
         "monsters": lines,
         "malformed": dict(outcomes.most_common()),

@@ -59,7 +59,7 @@ def record_seeds() -> dict[str, bytes]:
         "another_model": _with(sound, 64, bytes(32)),
         "newer": _with(sound, 12, b"\x03"),
         "most_tokens": _with(sound, 128, b"\0\0\x10\0"),
-        "another_token": _with(sound, 224 + 4 * 3 + 4, b"\x05"),
+        "another_token": _with(sound, 224 + 4 * 3 + 4, b"\x07"),
         "another_link": _with(sound, 224 + 4 * (3 + _COUNT) + 32, b"\x05"),
     }
 

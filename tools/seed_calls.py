@@ -163,10 +163,6 @@ _TEXT: Final = "comes with the C ABI; in Python it is `sslm.text`"
 _DAMPED: Final = "comes with damped greedy decoding"
 
 LATER: Final[dict[str, str]] = {
-    "sslm_schema_lookup": _SCHEMAS,
-    "sslm_schema_count": _SCHEMAS,
-    "sslm_schema_name": _SCHEMAS,
-    "SSLM_SCHEMA_NOT_FOUND": _SCHEMAS,
     "SSLM_SCHEMA_UNSATISFIABLE": _SCHEMAS,
     "sslm_seq_set_adapter": _ADAPTERS,
     "sslm_adapter_map": _ADAPTERS,
@@ -178,6 +174,7 @@ LATER: Final[dict[str, str]] = {
     "sslm_tokenize": _TEXT,
     "sslm_detokenize_stream": _TEXT,
     "sslm_seq_save SSLM_BUFFER_TOO_SMALL": _C_ABI,
+    "sslm_schema_name SSLM_BUFFER_TOO_SMALL": _C_ABI,
     "SSLM_TOKEN_ID_UNMAPPED": _TEXT,
     "sslm_decode_params_init": _DAMPED,
     "SSLM_NUMERIC_STEP_REFUSED": _DAMPED,

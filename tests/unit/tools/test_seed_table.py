@@ -84,6 +84,6 @@ def test_a_mark_that_says_nothing_true(tmp_path: Path, arguments: str) -> None:
 
 
 def test_a_test_of_what_is_said_to_come_later(tmp_path: Path) -> None:
-    marks = marks_of(tmp_path, '@pytest.mark.seed_call("sslm_schema_count", here="E")')
-    expected = "sslm_schema_count has a test and is listed as coming later"
+    marks = marks_of(tmp_path, '@pytest.mark.seed_call("sslm_adapter_residency", here="E")')
+    expected = "sslm_adapter_residency has a test and is listed as coming later"
     assert expected in missing(marks)

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.schema_model import Asked, SchemaModel
+from benchmarks.schema_model import AnswerForm, Asked, SchemaModel
 from benchmarks.schema_questions import Question
 from sslm.runtime.sequence import Sequence as RunningSequence
-from sslm.schema.bound_schema import BoundSchema
 
 Progress = Callable[[str], None]
 
@@ -41,36 +41,58 @@ def _rows(
     model: SchemaModel, questions: Sequence[Question], steps: int, progress: Progress
 ) -> Iterator[dict[str, Any]]:
     asked = [question for question in questions if question.name in NAMES]
-    schemas = {question.name: model.form(question.schema).bound for question in asked}
+    forms = {question.name: model.form(question.schema) for question in asked}
     for way, options in CHOICES.items():
-        pairs: list[tuple[float, float]] = []
+        pairs: list[_Pair] = []
         at = 0
         while len(pairs) < steps:
             progress(f"{len(pairs)} of {steps} steps, {way}")
             question = asked[at % len(asked)]
             at += 1
-            pairs += _answer_pairs(model, question, schemas[question.name], options)
-        with_schema, without = (median(pair[index] for pair in pairs) for index in range(2))
-        yield {
-            "choice": way,
-            "steps": len(pairs),
-            "without_us": without,
-            "with_us": with_schema,
-            "percent": 100 * (with_schema / without - 1),
-            "paired_percent": 100 * (median(one / other for one, other in pairs) - 1),
-        }
+            pairs += _answer_pairs(model, question, forms[question.name], options)
+        half = model.tokenizer.vocab_size // 2
+        for name, some in (
+            (way, pairs),
+            (f"{way}, most ids", [one for one in pairs if one.allowed_count > half]),
+            (f"{way}, fewer ids", [one for one in pairs if one.allowed_count <= half]),
+        ):
+            if some:
+                yield _row(name, some)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two steps at the same depth, in microseconds, and how many ids the schema allowed."""
+
+    with_us: float
+    without_us: float
+    allowed_count: int
+
+
+def _row(choice: str, pairs: list[_Pair]) -> dict[str, Any]:
+    without = median(pair.without_us for pair in pairs)
+    with_us = median(pair.with_us for pair in pairs)
+    return {
+        "choice": choice,
+        "steps": len(pairs),
+        "without_us": without,
+        "with_us": with_us,
+        "percent": 100 * (with_us / without - 1),
+        "paired_percent": 100 * (median(one.with_us / one.without_us for one in pairs) - 1),
+    }
 
 
 def _answer_pairs(
-    model: SchemaModel, question: Question, schema: BoundSchema, options: dict[str, Any]
-) -> list[tuple[float, float]]:
+    model: SchemaModel, question: Question, form: AnswerForm, options: dict[str, Any]
+) -> list[_Pair]:
     """Answer once with the schema, once without; return the times of steps that had a choice."""
     prompt = model.prompt_ids(question.text)
     asked = Asked(options=options, max_tokens=ANSWER_TOKENS)
-    pairs = []
+    pairs: list[_Pair] = []
     with ExitStack() as stack:
         one, other = (
-            stack.enter_context(model.sequence(prompt, bound, asked)) for bound in (schema, None)
+            stack.enter_context(model.sequence(prompt, bound, asked))
+            for bound in (form.bound, None)
         )
         for sequence in (one, other):
             while sequence.has_work:
@@ -81,8 +103,10 @@ def _answer_pairs(
             times = {sequence: _step_us(model, sequence) for sequence in order}
             if one.selected in model.end_ids:
                 break
-            if schema.only_token(one.state.place.state) is None:
-                pairs.append((times[one], times[other]))
+            state = one.state.place.state
+            if form.bound.only_token(state) is None:
+                count = form.allowed_count(state)
+                pairs.append(_Pair(times[one], times[other], count))
     return pairs
 
 

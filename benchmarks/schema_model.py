@@ -62,6 +62,11 @@ class AnswerForm:
     schema: Schema
     bound: BoundSchema
 
+    def allowed_count(self, state: int) -> int:
+        """Return how many tokens a state allows that leaves a choice, ends not counted."""
+        tables = self.schema.tables
+        return int.from_bytes(tables.masks[tables.mask_indices[state]]).bit_count()
+
     def forced_count(self, ids: Sequence[int]) -> int:
         """Return before how many of an answer's tokens the schema left no choice."""
         count, state = 0, START

@@ -14,8 +14,6 @@ HUGE_PAGE_SIZE_BYTES: Final = 2 << 20
 """What a huge page holds where ordinary ones hold 4 KiB."""
 
 _ORDINARY_PAGE_SIZE_BYTES: Final = 4096
-_WORTH_A_HUGE_PAGE_BYTES: Final = 1 << 18
-"""From here on a block of memory fills a huge page well enough to be given one."""
 _SMAPS: Final = Path("/proc/self/smaps")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _CHOSEN: Final = re.compile(r"\[(\w+)\]")
@@ -23,7 +21,7 @@ _RANGE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
 _HUGE_LINE: Final = re.compile(r"(?:AnonHugePages|FilePmdMapped|ShmemPmdMapped): +(\d+) kB")
 
 
-def anonymous_memory(size_bytes: int) -> memoryview:
+def anonymous_memory(size_bytes: int, *, is_whole: bool = False) -> memoryview:
     """Return zeroed memory of this process alone; what is never touched takes no room.
 
     A block that may be huge lies in whole huge pages, the last of which may be larger than what is
@@ -31,6 +29,7 @@ def anonymous_memory(size_bytes: int) -> memoryview:
 
     Args:
         size_bytes: At least 1.
+        is_whole: Whether a block that is smaller than a huge page is given a whole one, too.
 
     Raises:
         OSError, OverflowError, ValueError: As :class:`mmap.mmap` does.
@@ -38,7 +37,7 @@ def anonymous_memory(size_bytes: int) -> memoryview:
     if not hasattr(mmap, "MAP_PRIVATE"):
         return memoryview(mmap.mmap(-1, size_bytes))
     # Linux puts a block where huge pages can begin if its size is a multiple of theirs.
-    is_huge = size_bytes >= _WORTH_A_HUGE_PAGE_BYTES and may_be_huge(HUGE_PAGE_SIZE_BYTES)
+    is_huge = may_be_huge(HUGE_PAGE_SIZE_BYTES if is_whole else size_bytes)
     padding_bytes = -size_bytes % HUGE_PAGE_SIZE_BYTES if is_huge else 0
     # Memory that could be shared with a child, which is Python's default, gets no huge pages.
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS

@@ -13,7 +13,7 @@ from sslm.engine.request import Request
 from sslm.engine.request_maker import RequestMaker
 from sslm.engine.results import Completion
 from sslm.engine.runner import Runner
-from sslm.errors.base import SslmError, StateError
+from sslm.errors.base import SslmError, StateError, as_value
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import KvPoolExhaustedError, MemoryBudgetError, MemoryRefusedError
 from sslm.runtime.stepper import Outcome
@@ -163,7 +163,7 @@ class Batch:
             if self._active and isinstance(error, _NO_ROOM):
                 self._waiting, self._may_have_room = request, False
             else:
-                self._end(self._begin_count(), row_value(error))
+                self._end(self._begin_count(), as_value(error))
             return
         index = self._begin_count()
         self._active[index] = _Row(index, live, started_ns)
@@ -222,13 +222,13 @@ class Batch:
         """Take what a run has come to for one row."""
         if outcome.error is not None:
             if not isinstance(outcome.error, RunCancelledError):
-                self._end(row.index, row_value(outcome.error))
+                self._end(row.index, as_value(outcome.error))
             return
         is_prompt = row.live.sequence.pending_count > 0
         try:
             goes_on = row.live.get_ready()
         except SslmError as error:
-            self._end(row.index, row_value(error))
+            self._end(row.index, as_value(error))
             return
         if not (row.first_ns or is_prompt):
             row.first_ns = time.perf_counter_ns()
@@ -254,9 +254,3 @@ class Batch:
         return self._cutoff.exceeded(
             prompt_tokens=prompt_tokens, token_ids=token_ids, text=live.text
         )
-
-
-def row_value(error: SslmError) -> SslmError:
-    """Return an error as a value: its traceback would hold what the call used."""
-    error.__context__ = error.__cause__ = None
-    return error.with_traceback(None)

@@ -9,7 +9,7 @@ from typing import Literal, Unpack, overload
 from sslm import limits
 from sslm.arguments import checked_int
 from sslm.engine.async_requests import AsyncRequests
-from sslm.engine.batch import DEFAULT_BATCH_SIZE, Batch, row_value
+from sslm.engine.batch import DEFAULT_BATCH_SIZE, Batch
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.options import require_bool, require_callback
 from sslm.engine.prompts import Prompt, bounded_prompts
@@ -19,7 +19,7 @@ from sslm.engine.results import Completion
 from sslm.engine.rows import RowRequest, require_row, row_names
 from sslm.engine.sliced_requests import SlicedRequests
 from sslm.engine.token_source import Report
-from sslm.errors.base import SslmError, StateError
+from sslm.errors.base import SslmError, StateError, as_value
 from sslm.errors.runtime import ContextLengthError
 from sslm.runtime.token_ids import checked_token_ids
 from sslm.sampling.seeds import row_seed
@@ -212,7 +212,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
                     # A model that is gone is no row's error.
                     error.add_note(_place(index))
                     raise
-                rows.append(row_value(error))
+                rows.append(as_value(error))
         batch = Batch(
             self._runner,
             self._maker(),
@@ -279,7 +279,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
             except StateError:
                 raise
             except SslmError as error:
-                yield row_value(error)
+                yield as_value(error)
 
     def _row_request(self, cutoff: Cutoff, row: RowRequest) -> Request:
         require_row(row)

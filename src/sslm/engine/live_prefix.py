@@ -57,7 +57,9 @@ class LivePrefix(SlicedWork):
         if count >= runner.context_tokens:
             raise ContextLengthError(count + 1, runner.context_tokens)
         self.pool = pool
-        options = SequenceOptions(context_tokens=count, reserved_tokens=0 if base else None)
+        options = SequenceOptions(
+            context_tokens=count, reserved_tokens=0 if base else None, is_sliced=True
+        )
         kept = runner.admit("a prefix", size_at_rest_bytes(runner.program, count))
         try:
             super().__init__(runner, options, pool)

@@ -280,7 +280,10 @@ class LiveSequence(SlicedWork):
         shared = PAGE_TOKENS * len(base.hold.pages) if base else 0
         own = PAGE_TOKENS * page_count_for(positions) - shared
         return SequenceOptions(
-            context_tokens=positions, reserved_tokens=min(own, positions), chooses=True
+            context_tokens=positions,
+            reserved_tokens=min(own, positions),
+            chooses=True,
+            is_sliced=True,
         )
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """The root of the exception tree, with its families."""
 
 import inspect
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sslm.errors.showing import presentable
 from sslm.errors.status import Status
@@ -43,6 +43,15 @@ class SslmError(Exception):
     def __str__(self) -> str:
         shown = {name: presentable(fact) for name, fact in self.facts().items()}
         return self.message.format(**shown)
+
+
+ErrorT = TypeVar("ErrorT", bound=SslmError)
+
+
+def as_value(error: ErrorT) -> ErrorT:
+    """Return an error to be kept: its traceback, or its cause's, would hold what the call used."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 class ArgumentError(SslmError, ValueError):

@@ -129,7 +129,11 @@ def admit_content(state: SequenceState, token_ids: Iterable[object]) -> int:
             break
         ids.append(token_id)
         places.append(after)
-    return admit_some(state, ids, refusal, places)
+    try:
+        return admit_some(state, ids, refusal, places)
+    finally:
+        # What a raised error holds must not hold the error.
+        del refusal
 
 
 def admit_some(

@@ -13,15 +13,20 @@ _MAPPED_FROM_BYTES: Final = 1 << 16
 """Filling so much with zeros takes longer than to have the system map it."""
 
 
-def mapped_memory(size_bytes: int, what: str) -> memoryview:
+def mapped_memory(size_bytes: int, what: str, *, is_whole: bool = False) -> memoryview:
     """Return memory that begins at a page of the system's, and takes room where it is touched.
+
+    Args:
+        size_bytes: From 0.
+        what: What it is for.
+        is_whole: As :func:`sslm.memory.anonymous_memory` takes it.
 
     Raises:
         MemoryRefusedError: If the system has none; says that it was for *what*.
     """
     try:
         # Nothing cannot be mapped.
-        return anonymous_memory(max(size_bytes, 1))
+        return anonymous_memory(max(size_bytes, 1), is_whole=is_whole)
     except (OSError, OverflowError, ValueError) as error:
         raise MemoryRefusedError(what, size_bytes, LESS_CONTEXT) from error
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Protocol
 
 from sslm import limits
-from sslm.errors.base import SslmError
+from sslm.errors.base import SslmError, as_value
 from sslm.errors.runtime import (
     AlreadyScheduledError,
     NotScheduledError,
@@ -21,7 +21,7 @@ from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import head_blocks_between
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.sequence import Sequence
-from sslm.runtime.stepper import Outcome, as_value
+from sslm.runtime.stepper import Outcome
 from sslm.runtime.time_slices import Part, SliceBudget
 from sslm.runtime.turns import Turn, Turns
 

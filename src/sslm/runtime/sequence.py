@@ -303,7 +303,11 @@ class Sequence(Closing):
         """
         with self.begin_use() as state:
             admissible, refusal = admissible_token_ids(token_ids, self.program.vocab_size)
-            return admit_some(state, array("i", admissible), refusal)
+            try:
+                return admit_some(state, array("i", admissible), refusal)
+            finally:
+                # What a raised error holds must not hold the error.
+                del refusal
 
     def choose(self, choice: Choice | None, answer_start: int = 0) -> None:
         """Choose tokens in another way from now on, the one after the last position included.

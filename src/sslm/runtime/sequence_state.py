@@ -30,7 +30,7 @@ from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.binding import Binding, Place
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.kv_pool import KvPool, PageHold, page_count_for
-from sslm.runtime.own_memory import zeroed_memory
+from sslm.runtime.own_memory import mapped_memory, zeroed_memory
 from sslm.runtime.sequence_options import SequenceOptions, buffer_sizes_bytes
 from sslm.schema.bound_schema import START
 
@@ -367,10 +367,12 @@ def _drop_work(data: SequenceData) -> None:
 
 def _sequence_data(program: Program, pool: KvPool, options: SequenceOptions) -> SequenceData:
     sizes = buffer_sizes_bytes(program, options)
-    # What runs alone need lies in one block, which may be a huge page: a slice that comes after a
-    # while finds it where few addresses have to be looked up. The rest outlives a sequence.
-    rows, scores = sizes.pop("residual"), sizes.pop("logits")
-    block = zeroed_memory(rows + scores, "a sequence")
+    rows, scores, filling = (sizes.pop(name) for name in ("residual", "logits", "filling"))
+    # What runs alone need lies in one block; the rest outlives a sequence.
+    if filling:
+        block = mapped_memory(rows + scores, "a sequence", is_whole=True)
+    else:
+        block = zeroed_memory(rows + scores, "a sequence")
     buffers = {name: zeroed_memory(size, "a sequence") for name, size in sizes.items()}
     memory = SequenceMemory(
         pool=pool.memory,

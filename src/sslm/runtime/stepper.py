@@ -4,7 +4,7 @@ from collections.abc import Sequence as Sequences
 from dataclasses import dataclass
 from functools import partial
 
-from sslm.errors.base import ArgumentError, SslmError
+from sslm.errors.base import ArgumentError, SslmError, as_value
 from sslm.errors.runtime import (
     MemoryRefusedError,
     OptionRangeError,
@@ -211,9 +211,3 @@ def _run(
             outcome.error = SequenceReleasedError()
         elif progress == ENDED:
             outcome.chunk = member.state.last_chunk()
-
-
-def as_value(error: SslmError) -> SslmError:
-    """Return an error without its traceback, which would hold the outcome that holds it."""
-    error.__context__ = None
-    return error.with_traceback(None)

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Iterable
 from typing import SupportsIndex, cast
 
+from sslm.errors.base import as_value
 from sslm.errors.runtime import TokenIdRangeError, TokenIdTypeError
 from sslm.errors.showing import briefly
 
@@ -27,8 +28,7 @@ def admissible_token_ids(
         for index, found in enumerate(token_ids):
             ids.append(_checked_id(index, found, vocab_size))
     except (TokenIdTypeError, TokenIdRangeError) as refusal:
-        # A value that holds its traceback would hold what the call used.
-        return ids, refusal.with_traceback(None)
+        return ids, as_value(refusal)
     return ids, None
 
 

@@ -1,5 +1,6 @@
 """A sequence holds what was pushed, and nothing after an error."""
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -205,3 +206,19 @@ def test_size_is_that_of_the_buffers() -> None:
     traced = SequenceOptions(context_tokens=65, has_all_logits=True, is_traced=True)
     more = 63 * 8 * VOCAB_SIZE + 63 * 4 + 64 * 32 * 3
     assert sequence_size_bytes(MODEL.program, traced) == sum(sizes) + more
+
+
+@pytest.mark.parametrize("bad", ["text", VOCAB_SIZE, 0.5])
+@pytest.mark.parametrize("count", [70, 101], ids=["behind what fits", "behind the context"])
+def test_a_refused_prefill_keeps_no_pages_from_being_given_back(bad: object, count: int) -> None:
+    pool = new_pool()
+    # Without the collector, as what is dropped in a cycle keeps its pages until that comes.
+    gc.disable()
+    try:
+        sequence = new_sequence(pool, reserved_tokens=0)
+        with pytest.raises((ContextLengthError, TokenIdTypeError, TokenIdRangeError)) as refused:
+            sequence.prefill([1] * count + [bad])
+        del sequence, refused
+        assert pool.held_page_count == 0
+    finally:
+        gc.enable()

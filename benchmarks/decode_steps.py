@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
+from sslm.closing import Closing
 from sslm.engine.runner import ALL_UNITS, open_backend
 from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.program.program import Program
@@ -15,7 +14,7 @@ from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import advance, finished
 
 
-class Steps:
+class Steps(Closing):
     """A compiled program, whose sequences decode on request; a context manager.
 
     Args:
@@ -79,13 +78,6 @@ class Steps:
             advance(self._plan, sequences, budget_units=ALL_UNITS, row_count_max=CHUNK_ROWS_MAX)
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Release the plan."""
         self._plan.close()

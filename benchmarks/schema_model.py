@@ -6,11 +6,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tests.schema_oracle import Oracle
 
+from sslm.closing import Closing
 from sslm.engine.model import Model
 from sslm.engine.runner import Runner, open_backend
 from sslm.engine.schema import Schema
@@ -80,7 +80,7 @@ class AnswerForm:
         return count
 
 
-class SchemaModel:
+class SchemaModel(Closing):
     """A model file that is opened for answers that follow schemas; a context manager.
 
     Args:
@@ -99,15 +99,8 @@ class SchemaModel:
         self.runner = Runner(self.model.artifact, opened, context_tokens=self.model.context_tokens)
         self.end_ids = tuple(sorted(self.model.artifact.vocabulary.end_token_ids))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the model and what runs sequences of it."""
         self.runner.close()
         self.model.close()
 

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Literal
 
 from sslm.artifact.stored_schemas import StoredSchemas
@@ -82,6 +83,7 @@ class SchemaBinder:
         self._is_pinned = is_pinned
         self._trusted: set[str] = set()
         self._kept: OrderedDict[object, BoundSchema] = OrderedDict()
+        self._kept_lock = Lock()
 
     def named(self, name: str) -> Schema:
         """Return a schema of the file; raises what :meth:`sslm.Model.schema` raises."""
@@ -116,7 +118,7 @@ class SchemaBinder:
         if isinstance(source, BoundSchema):
             return source
         key = _key(source)
-        found = None if key is None else self._kept.get(key)
+        found = None if key is None else self._recall(key)
         if found is None:
             schema = self._schema(source)
             vocabulary = schema_vocabulary(self._tokenizer)
@@ -124,11 +126,22 @@ class SchemaBinder:
             found = BoundSchema(
                 schema.tables, vocabulary.trie, digest=digest, end_ids=self._end_ids
             )
-        if key is not None:
-            self._kept[key] = found
-            while len(self._kept) > _KEPT_COUNT:
-                self._kept.pop(next(iter(self._kept)), None)
+            if key is not None:
+                self._keep(key, found)
         return found
+
+    def _recall(self, key: object) -> BoundSchema | None:
+        with self._kept_lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def _keep(self, key: object, bound: BoundSchema) -> None:
+        with self._kept_lock:
+            self._kept[key] = bound
+            if len(self._kept) > _KEPT_COUNT:
+                self._kept.popitem(last=False)
 
     def _schema(self, source: object) -> Schema:
         if isinstance(source, str):

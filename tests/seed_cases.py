@@ -15,7 +15,9 @@ from sslm.program.tensors import Tensor
 from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.saving import save
 from sslm.runtime.sequence import Sequence
+from sslm.runtime.stepper import advance, finished
 from tests import sequences
+from tests.tiny_models import ALL_UNITS
 
 Answer = tuple[Any, ...]
 
@@ -70,6 +72,11 @@ class Case:
     def run(self, sequence: Sequence) -> None:
         """Compute everything that is pending."""
         sequences.run(self.plan, sequence)
+
+    def run_together(self, waiting: list[Sequence]) -> None:
+        """Compute everything that is pending of several, in one batch after the other."""
+        while waiting := [one for one in waiting if one.has_work]:
+            finished(advance(self.plan, waiting, budget_units=ALL_UNITS, row_count_max=256))
 
     def alone(self, ids: list[int], token_count: int) -> Answer:
         """Return what a lone sequence on the reference answers to *ids*, in one piece."""

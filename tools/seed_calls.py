@@ -46,6 +46,7 @@ CALLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "SSLM_CONTEXT_CAP_EXCEEDED",
             "SSLM_KV_POOL_EXHAUSTED",
             "SSLM_SCHEMA_SPAN_UNBOUND",
+            "SSLM_SCHEMA_SPAN_UNREACHABLE",
         ),
         "sslm_prefix_freeze": ("SSLM_INVALID_ARGUMENT",),
         "sslm_prefix_release": ("SSLM_INVALID_ARGUMENT",),
@@ -121,8 +122,12 @@ CALLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "sslm_schema_count": (),
         "sslm_schema_name": ("SSLM_BUFFER_TOO_SMALL",),
     },
+    "Ahead of time": {"schema compiler": ("SSLM_SCHEMA_UNSATISFIABLE",)},
 }
-"""By subject: each call, and the causes for which it refuses."""
+"""By subject: each call, and the causes for which it refuses.
+
+What works ahead of time is no call of the interface, and has no ``sslm_`` in its name.
+"""
 
 CAUSES: Final = (
     "SSLM_INVALID_ARGUMENT",
@@ -156,14 +161,12 @@ CAUSES: Final = (
 )
 """Every cause of refusal that has a number there."""
 
-_SCHEMAS: Final = "comes with schemas"
 _ADAPTERS: Final = "comes with adapters"
 _C_ABI: Final = "comes with the C ABI, which alone has buffers of the caller's to fill"
 _TEXT: Final = "comes with the C ABI; in Python it is `sslm.text`"
-_DAMPED: Final = "comes with damped greedy decoding"
+_DAMPED: Final = "comes with the C ABI, which alone fills a struct; in Python it is `Choice`"
 
 LATER: Final[dict[str, str]] = {
-    "SSLM_SCHEMA_UNSATISFIABLE": _SCHEMAS,
     "sslm_seq_set_adapter": _ADAPTERS,
     "sslm_adapter_map": _ADAPTERS,
     "sslm_adapter_release": _ADAPTERS,
@@ -177,7 +180,6 @@ LATER: Final[dict[str, str]] = {
     "sslm_schema_name SSLM_BUFFER_TOO_SMALL": _C_ABI,
     "SSLM_TOKEN_ID_UNMAPPED": _TEXT,
     "sslm_decode_params_init": _DAMPED,
-    "SSLM_NUMERIC_STEP_REFUSED": _DAMPED,
     "SSLM_GPU_SHADER_BINARY_STALE": "comes with the GPU",
 }
 """What is not covered yet, and why: calls, causes, or one call's cause."""

@@ -285,6 +285,9 @@ def test_who_adopts_goes_on_choosing_as_told(
             assert answer(plan, other, 4) == alone(plan, own)
 
 
+@pytest.mark.seed_call(
+    "sslm_decode_step_v2", refusal="SSLM_NUMERIC_STEP_REFUSED", here="NumericStepRefusedError"
+)
 @pytest.mark.parametrize("choice", [SAMPLING, DAMPED, Choice(bias=((1, -1),))])
 def test_a_refused_step_is_told_and_another_choice_goes_on(choice: Choice) -> None:
     plan = RecordingPlan(LOUD)

@@ -45,6 +45,10 @@ def artifact_facts(path: Path) -> Facts:
             },
             "tokenizer": _tokenizer_facts(artifact),
             "golden": _golden_facts(artifact),
+            "schemas": [
+                {"name": name, "size_bytes": artifact.schemas.size_bytes(name)}
+                for name in artifact.schemas
+            ],
             "provenance": {
                 "source_sha256": artifact.provenance.source_sha256.hex(),
                 "converter_version": artifact.provenance.converter_version,

@@ -1,6 +1,8 @@
 """What an answer is so far: chosen ids become text, until something ends it."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from sslm.engine.request import Request
 from sslm.engine.results import (
@@ -14,6 +16,7 @@ from sslm.engine.results import (
 from sslm.sampling.logprobs import TokenLogprob
 from sslm.sampling.options import options_of
 from sslm.text.detokenizer import Detokenizer
+from sslm.text.partial_json import PartialText
 from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer
 
@@ -47,6 +50,7 @@ class Answer:
         self._choosing = request.choosing
         self._logprobs: list[TokenLogprob] | None = None if request.logprobs is None else []
         self._text: list[str] = []
+        self._partial = PartialText(self._text)
         self._detokenizer = Detokenizer(tokenizer, is_continuation=request.is_continuation)
         self._stops = StopStrings(request.stop)
 
@@ -54,6 +58,17 @@ class Answer:
     def text(self) -> str:
         """The text that is certain so far."""
         return "".join(self._text)
+
+    @property
+    def partial(self) -> Any:
+        """The value of the text so far as far as it is complete; None without a schema.
+
+        See :meth:`sslm.text.partial_json.PartialJson.value`.
+        """
+        if self._schema is None:
+            return None
+        # A number ends with the text, and with nothing in it.
+        return json.loads(self.text) if self._is_whole else self._partial.value()
 
     @property
     def length_reason(self) -> LengthReason | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
@@ -37,6 +37,11 @@ class AsyncStream:
         if piece is None:
             raise StopAsyncIteration
         return piece
+
+    @property
+    def partial(self) -> Any:
+        """What the answer says so far, with a schema; see :attr:`Stream.partial`."""
+        return None if self._stream is None else self._stream.partial
 
     def result(self) -> Completion:
         """Return the whole answer after the last piece.

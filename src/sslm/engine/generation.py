@@ -91,6 +91,11 @@ class Generation:
         return self._answer.text
 
     @property
+    def partial(self) -> Any:
+        """The value of the text so far, if it follows a schema; see :attr:`Answer.partial`."""
+        return self._answer.partial
+
+    @property
     def is_owner(self) -> bool:
         """Whether this process opened the model."""
         return self._runner.is_owner

@@ -3,7 +3,7 @@
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
 from sslm.engine.admission import Lease
 from sslm.engine.answer import Answer
@@ -103,6 +103,11 @@ class LiveSequence(SlicedWork):
     def text(self) -> str:
         """The answer's text that is certain so far."""
         return self._answer.text
+
+    @property
+    def partial(self) -> Any:
+        """What the answer says so far, with a schema; see :attr:`sslm.Stream.partial`."""
+        return self._answer.partial
 
     @property
     def token_ids(self) -> list[int]:

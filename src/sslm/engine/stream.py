@@ -4,7 +4,7 @@ import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from sslm.closing import Closing
 from sslm.engine.generation import Generation
@@ -51,6 +51,17 @@ class Stream(Closing):
         require_callback("on_progress", on_progress)
         self._generation.on_progress = on_progress
         return self
+
+    @property
+    def partial(self) -> Any:
+        """What the answer says so far, with a schema: of plain lists, dicts, texts and numbers.
+
+        Lists, objects and texts that have begun are there as far as they go; numbers, true, false
+        and null once they are certain; keys once they have a value. None before anything is, and
+        without a schema. Any thread may ask, at any time; what was returned does not change later,
+        and parts of it that are complete are the same objects the next time.
+        """
+        return self._generation.partial
 
     def result(self) -> Completion:
         """Return the whole answer after the last piece.

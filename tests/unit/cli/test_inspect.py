@@ -60,6 +60,20 @@ def test_an_artifact_is_described_to_a_person(sslm_command: Commands, stories: P
     assert any(line.split() == ["embed", "panel_int8", "512", "x", "64", "32768"] for line in lines)
 
 
+def test_the_schemas_of_an_artifact_are_listed(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    assert sslm_command.json("inspect", stories)["schemas"] == []
+    lamp, path = tmp_path / "lamp.json", tmp_path / "with.sslm"
+    lamp.write_text('{"enum": ["on", "off"]}')
+    sslm_command.text("schema", "add", stories, lamp, "-o", path)
+    (listed,) = sslm_command.json("schema", "list", path)["schemas"]
+    expected = {"name": "lamp", "size_bytes": listed["size_bytes"]}
+    assert sslm_command.json("inspect", path)["schemas"] == [expected]
+    lines = [line.split() for line in sslm_command.text("inspect", path).splitlines()]
+    assert ["lamp", str(listed["size_bytes"])] in lines
+
+
 def test_nothing_of_a_file_reaches_the_terminal_as_it_is(
     sslm_command: Commands, tmp_path: Path
 ) -> None:

@@ -166,7 +166,7 @@ class _Running:
             return
         chosen = self.sequence.chosen()
         self._ids.append(chosen)
-        if chosen in end_ids or self.sequence.completes(chosen):
+        if chosen in end_ids or self.sequence.ending_after(chosen):
             self._is_ended = True
         else:
             self.sequence.decode()

@@ -75,6 +75,15 @@ CHOOSING: Final[Mapping[str, object]] = {
             "[default: fit]",
         ),
     ],
+    "end_of_text": Annotated[
+        str | None,
+        typer.Option(
+            "--end-of-text",
+            metavar="allowed|never",
+            help="Whether such an answer may end wherever the schema lets it, or goes on while it "
+            "can.  [default: allowed]",
+        ),
+    ],
     "logprobs": _whole(
         "--logprobs", "Tell the log-probability of each token, and of the N most likely ones."
     ),

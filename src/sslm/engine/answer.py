@@ -13,6 +13,7 @@ from sslm.engine.results import (
     StreamChunk,
     Usage,
 )
+from sslm.runtime.binding import Ending
 from sslm.sampling.logprobs import TokenLogprob
 from sslm.sampling.options import options_of
 from sslm.text.detokenizer import Detokenizer
@@ -82,14 +83,14 @@ class Answer:
         token_id: int,
         logprob: TokenLogprob | None = None,
         *,
-        is_whole: bool = False,
+        ending: Ending | None = None,
     ) -> list[StreamChunk]:
         """Take the next id, with its log-probability if those are asked for.
 
         Args:
             token_id: What was chosen.
             logprob: Its, or None.
-            is_whole: Whether the schema lets nothing follow it but what ends an answer.
+            ending: Why the schema lets nothing follow it but what ends an answer, or None.
 
         Returns:
             The pieces of text that it makes certain, none or several.
@@ -105,8 +106,10 @@ class Answer:
         pieces = [self._piece(result.text, [token_id])]
         if result.stop is not None:
             self._end(result.stop)
-        elif is_whole:
+        elif ending is not None:
             self._end(SCHEMA_STOP)
+            if ending == "dead_end":
+                self.finish_reason, self.stop_reason = "dead_end", None
             self._is_whole = True
             pieces += self._rest([])
         elif len(self.token_ids) == self._max_tokens:

@@ -7,7 +7,7 @@ import types
 import typing
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Literal
@@ -33,11 +33,15 @@ class AnswerSchema:
 
     Args:
         bound: The schema.
+        name: Of the schema.
+        own_end_ids: With which the model ends an answer; those of *bound*, or it has none.
         is_fitted: Whether it is completed within its tokens, and not cut off.
         kind: The class that the schema was made of, or None.
     """
 
     bound: BoundSchema
+    name: str
+    own_end_ids: frozenset[int]
     is_fitted: bool
     kind: type | None
 
@@ -56,6 +60,19 @@ def parse_as(kind: type, text: str) -> object:
     """Return what a text says as an object of a class that schemas are made of."""
     parse = getattr(kind, "model_validate_json", None)
     return parse(text) if callable(parse) else _instance(kind, json.loads(text))
+
+
+class _Bound:
+    """A schema of a model, with and without what ends an answer."""
+
+    def __init__(self, schema: BoundSchema, name: str) -> None:
+        self.schema = schema
+        self.name = name
+
+    @cached_property
+    def endless(self) -> BoundSchema:
+        """The schema by which an answer goes on for as long as it can."""
+        return self.schema.ending_with(())
 
 
 class SchemaBinder:
@@ -82,7 +99,7 @@ class SchemaBinder:
         self._end_ids = tuple(sorted(end_ids))
         self._is_pinned = is_pinned
         self._trusted: set[str] = set()
-        self._kept: OrderedDict[object, BoundSchema] = OrderedDict()
+        self._kept: OrderedDict[object, _Bound] = OrderedDict()
         self._kept_lock = Lock()
 
     def named(self, name: str) -> Schema:
@@ -93,51 +110,63 @@ class SchemaBinder:
         self._trusted.add(name)
         return found
 
-    def answer_schema(self, source: object, finish: object) -> AnswerSchema | None:
+    def answer_schema(
+        self, source: object, finish: object, end_of_text: object
+    ) -> AnswerSchema | None:
         """Return what an answer follows; None without a schema.
 
         Args:
-            source: A name of the model's file, a ``Schema`` or a bound one, or what
+            source: A name of the model's file, a ``Schema``, or what
                 :meth:`sslm.engine.schema.Schema.compile` takes, JSON text left out; or None.
             finish: ``"fit"``, ``"cut"``, or None for the first.
+            end_of_text: ``"allowed"``, ``"never"``, or None for the first.
 
         Raises:
-            OptionRangeError: If *finish* is neither, or there is no schema to finish.
+            OptionRangeError: If *finish* or *end_of_text* is none of these, or there is no schema.
             SslmError: As finding, compiling and checking a schema.
         """
-        if finish not in (None, "fit", "cut"):
-            raise OptionRangeError("finish", briefly(finish), "'fit' or 'cut'")
+        for name, value, known in (
+            ("finish", finish, ("fit", "cut")),
+            ("end_of_text", end_of_text, ("allowed", "never")),
+        ):
+            if value is not None and value not in known:
+                raise OptionRangeError(name, briefly(value), " or ".join(map(repr, known)))
+            if value is not None and source is None:
+                raise OptionRangeError(name, briefly(value), "None, as there is no schema")
         if source is None:
-            if finish is not None:
-                raise OptionRangeError("finish", briefly(finish), "None, as there is no schema")
             return None
-        kind = source if isinstance(source, type) else None
-        return AnswerSchema(bound=self._bound(source), is_fitted=finish != "cut", kind=kind)
+        found = self._found(source)
+        return AnswerSchema(
+            bound=found.endless if end_of_text == "never" else found.schema,
+            name=found.name,
+            own_end_ids=frozenset(self._end_ids),
+            is_fitted=finish != "cut",
+            kind=source if isinstance(source, type) else None,
+        )
 
-    def _bound(self, source: object) -> BoundSchema:
-        if isinstance(source, BoundSchema):
-            return source
+    def _found(self, source: object) -> "_Bound":
         key = _key(source)
         found = None if key is None else self._recall(key)
         if found is None:
             schema = self._schema(source)
             vocabulary = schema_vocabulary(self._tokenizer)
             digest = schema.prepared.digest
-            found = BoundSchema(
+            bound = BoundSchema(
                 schema.tables, vocabulary.trie, digest=digest, end_ids=self._end_ids
             )
+            found = _Bound(bound, schema.name)
             if key is not None:
                 self._keep(key, found)
         return found
 
-    def _recall(self, key: object) -> BoundSchema | None:
+    def _recall(self, key: object) -> "_Bound | None":
         with self._kept_lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
             return found
 
-    def _keep(self, key: object, bound: BoundSchema) -> None:
+    def _keep(self, key: object, bound: "_Bound") -> None:
         with self._kept_lock:
             self._kept[key] = bound
             if len(self._kept) > _KEPT_COUNT:

@@ -161,7 +161,7 @@ class Generation:
         if self._recorder is not None:
             self._recorder.take(tokens)
         logprob = self._logprob(tokens, token_id)
-        yield from self._answer.take(token_id, logprob, is_whole=tokens.is_whole)
+        yield from self._answer.take(token_id, logprob, ending=tokens.ending)
 
     def _logprob(self, tokens: TokenRequest[Any], token_id: int) -> TokenLogprob | None:
         """Return what is told of a token that was chosen, before the next one is."""

@@ -21,6 +21,7 @@ from sslm.errors.base import SslmError
 from sslm.errors.runtime import ContextLengthError, SequenceUnfinishedError
 from sslm.numerics.digests import answer_digest
 from sslm.program.states import PAGE_TOKENS
+from sslm.runtime.binding import Ending
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.following import admit_chosen
 from sslm.runtime.kv_pool import page_count_for
@@ -225,8 +226,7 @@ class LiveSequence(SlicedWork):
             selected, digest = state.chosen(), self.sequence.digest
             logprob = self._logprob(state.last_chunk(), selected)
             self._is_intact = False
-            is_whole = self.sequence.completes(selected)
-            self._take(selected, logprob, is_whole=is_whole)
+            self._take(selected, logprob, ending=self.sequence.ending_after(selected))
             if self._answer.is_complete:
                 self._completion = self._complete(answer_digest(digest, self._answer.token_ids))
             else:
@@ -237,9 +237,9 @@ class LiveSequence(SlicedWork):
         return not self.done
 
     def _take(
-        self, token_id: int, logprob: TokenLogprob | None = None, *, is_whole: bool = False
+        self, token_id: int, logprob: TokenLogprob | None = None, *, ending: Ending | None = None
     ) -> None:
-        pieces = self._answer.take(token_id, logprob, is_whole=is_whole)
+        pieces = self._answer.take(token_id, logprob, ending=ending)
         self._unread.extend([piece.text for piece in pieces])
 
     def _most_tokens(self, request: Request) -> int:

@@ -38,6 +38,9 @@ class AnswerOptions(ChoosingOptions, total=False):
             is nothing.
         finish: With a schema, whether the answer is completed within ``max_tokens`` and the context
             (``"fit"``, the default), or may be cut off there (``"cut"``).
+        end_of_text: With a schema, whether a token that ends answers may be chosen wherever the
+            text may end (``"allowed"``, the default), or never (``"never"``): then the answer goes
+            on for as long as something can follow, to a dead end if that does not fit any more.
         logprobs: Tell the log-probability of each token of the answer, and of so many of the most
             likely ones in its place, 0 … 20; None, the default, tells none.
         prompt_logprobs: The same of each token of the prompt but the first; not of calls that take
@@ -49,6 +52,7 @@ class AnswerOptions(ChoosingOptions, total=False):
     stop_token_ids: Iterable[int] | None
     schema: object
     finish: Literal["fit", "cut"] | None
+    end_of_text: Literal["allowed", "never"] | None
     logprobs: int | None
     prompt_logprobs: int | None
 
@@ -181,10 +185,12 @@ def wanted(
 def _answer_schema(
     options: AnswerOptions, schemas: Callable[[], "SchemaBinder"]
 ) -> "AnswerSchema | None":
-    source, finish = options.get("schema"), options.get("finish")
-    if source is None and finish is None:
+    names: tuple[Literal["schema", "finish", "end_of_text"], ...]
+    names = ("schema", "finish", "end_of_text")
+    source, finish, end_of_text = (options.get(name) for name in names)
+    if source is None and finish is None and end_of_text is None:
         return None
-    return schemas().answer_schema(source, finish)
+    return schemas().answer_schema(source, finish, end_of_text)
 
 
 def _require_alone(wanted: Wanted) -> None:

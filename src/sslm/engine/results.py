@@ -10,7 +10,7 @@ from sslm.sampling.seeds import DEFAULT_SEED
 
 NANOSECONDS_PER_MS: Final = 1_000_000
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "dead_end"]
 SCHEMA_STOP: Final = "schema"
 """The stop reason of an answer that its schema lets go no further."""
 LengthReason = Literal["max_tokens", "context"]
@@ -51,7 +51,9 @@ class Completion:
         token_ids: Every chosen id, the one that ended the answer included.
         digest: Hex SHA-256 that binds model, prompt, computed states and answer.
         finish_reason: ``stop`` at an end token or stop string, or where a schema lets nothing
-            follow; ``length`` at max_tokens or at the end of the context.
+            follow; ``length`` at max_tokens or at the end of the context; ``dead_end`` where the
+            text satisfies its schema, and none of the tokens that could follow leads to an end
+            within max_tokens (only with ``end_of_text="never"``).
         stop_reason: The id or string that ended it, ``"schema"`` where that did, or None.
         length_reason: What kept it from going on, if its finish_reason is ``length``: as many
             tokens as were asked for, or the end of the context, which is never shifted.

@@ -2,12 +2,16 @@
 
 import ctypes
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from sslm.runtime.own_memory import zeroed_memory
 from sslm.schema.bound_schema import ANY_COUNT, START, BoundSchema
 
 _WORD_BITS: Final = 32
+
+Ending = Literal["complete", "dead_end"]
+"""Why nothing but what ends an answer may follow: the text can only end there; or it may, and no
+token of the vocabulary that could follow leads to an end within the answer's tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,24 @@ class Binding:
         schema = self.schema
         ends_here = self.remaining(place) == 0 and schema.is_accepting(place.state)
         return ends_here or schema.is_final(place.state)
+
+    def ending(self, place: Place, current: int | None) -> Ending | None:
+        """Return why nothing may follow, or None.
+
+        Args:
+            place: One that fits.
+            current: Where the mask in use lies, which stays as it is.
+        """
+        if self.is_complete(place):
+            return "complete"
+        schema = self.schema
+        # Where a text may end, what ends it is allowed. Elsewhere something leads on, by which
+        # the place fits.
+        if schema.end_ids or not schema.is_accepting(place.state):
+            return None
+        address = self.mask_address(place, current)
+        is_blank = not ctypes.string_at(address, schema.mask_size_bytes).strip(b"\0")
+        return "dead_end" if is_blank else None
 
     def allows(self, place: Place, token_id: int) -> bool:
         """Return whether the mask of a place has a token; no sequence may have the binding yet."""

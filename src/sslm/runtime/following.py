@@ -85,7 +85,7 @@ def admit_chosen(state: SequenceState, most: int | None) -> "array[int]":
     while only is not None and (most is None or len(ids) < most):
         after = _taken(binding, places[-1], only)
         # The last token of an answer is chosen, and not computed.
-        if binding.is_complete(after):
+        if binding.ending(after, state.data.struct.span.allowed):
             break
         ids.append(only)
         places.append(after)

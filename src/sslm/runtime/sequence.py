@@ -19,6 +19,7 @@ from sslm.program.choice import Choice
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
+from sslm.runtime.binding import Ending
 from sslm.runtime.choosing import choose, require_choice, rescore
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.following import admit_chosen, admit_content, admit_some, bind
@@ -408,13 +409,14 @@ class Sequence(Closing):
         binding = self.state.binding
         return None if binding is None else binding.schema
 
-    def completes(self, token_id: int) -> bool:
-        """Return whether a schema is bound and nothing but an end could follow a token."""
+    def ending_after(self, token_id: int) -> Ending | None:
+        """Return why a schema would let no content follow a token, or None."""
         binding, place = self.state.binding, self.state.place
         if binding is None or token_id in binding.schema.end_ids:
-            return False
+            return None
         after = binding.after(place, token_id)
-        return after is not None and binding.is_complete(after)
+        current = self.state.data.struct.span.allowed
+        return None if after is None else binding.ending(after, current)
 
     @property
     def is_answer_complete(self) -> bool:

@@ -17,6 +17,7 @@ from sslm.errors.runtime import (
     ObjectClosedError,
 )
 from sslm.program.choice import Choice
+from sslm.runtime.binding import Ending
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
@@ -78,7 +79,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         token_ids: The answer so far.
         cached_count: Tokens of the prompt that a checkpoint held.
         position: Tokens that are computed, those included.
-        is_whole: Whether a schema lets nothing follow but what ends an answer.
+        ending: Why a schema lets nothing follow but what ends an answer, or None.
         forced_count: Tokens of the answer that were not chosen, as its schema left no choice.
     """
 
@@ -118,7 +119,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._captured: list[Snapshot] = []
         self._is_closed = False
         self.token_ids: list[int] = []
-        self.is_whole = False
+        self.ending: Ending | None = None
         self.forced_count = 0
         self.cached_count = 0
         self.position = 0
@@ -162,7 +163,7 @@ class TokenRequest(Closing, Generic[NoteT]):
             found.append(sequence.chosen())
             self._look_at_clock()
             self.token_ids += found
-            self.is_whole = sequence.completes(found[-1])
+            self.ending = sequence.ending_after(found[-1])
             self.forced_count += len(found) - 1
             return found
         except BaseException:

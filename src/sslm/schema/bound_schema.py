@@ -32,6 +32,7 @@ class BoundSchema:
 
     Attributes:
         digest: 32 bytes that name all of the arguments.
+        schema_digest: Those that were given.
         end_ids: As given.
         struct: ``sslm_schema`` of sslm_native.h.
         mask_size_bytes: Of a mask: a bit for each id, in words of 32.
@@ -42,6 +43,7 @@ class BoundSchema:
         self, tables: TokenTables, trie: TokenTrie, *, digest: bytes, end_ids: Sequence[int]
     ) -> None:
         self.end_ids = tuple(end_ids)
+        self.schema_digest = digest
         self.digest = sha256(_DIGEST_MARK + digest + array("i", self.end_ids)).digest()
         self._table = tables.table
         self._tables = tables
@@ -78,6 +80,10 @@ class BoundSchema:
         struct.end_ids = self._pointer("int32_t *", array("i", self.end_ids))
         struct.end_count, struct.mask_words = len(self.end_ids), mask_words
         self.struct = struct
+
+    def ending_with(self, end_ids: Sequence[int]) -> "BoundSchema":
+        """Return the same schema with other tokens that end an answer."""
+        return BoundSchema(self._tables, self._trie, digest=self.schema_digest, end_ids=end_ids)
 
     @property
     def shortest(self) -> int:

@@ -183,6 +183,17 @@ def test_an_answer_follows_a_schema(sslm_command: Commands, tmp_path: Path, kind
     assert cut["finish_reason"] == "length"
 
 
+def test_an_answer_may_go_on_while_its_schema_lets_it(
+    sslm_command: Commands, tmp_path: Path
+) -> None:
+    path = tmp_path / "number.json"
+    path.write_text('{"enum":[1,123456]}')
+    arguments = ("generate", "Where?", "-m", talking_artifact(), "--schema", path)
+    never = (*arguments, "--max-tokens", "3", "--end-of-text", "never")
+    assert sslm_command.json(*never)["finish_reason"] == "dead_end"
+    assert sslm_command.error(*never[:-1], "ever", code=4) == "OptionRangeError"
+
+
 def test_an_answer_without_room_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ def binder() -> SchemaBinder:
 
 
 def bound(binder: SchemaBinder, number: int) -> BoundSchema:
-    found = binder.answer_schema({"const": number}, None)
+    found = binder.answer_schema({"const": number}, None, None)
     assert found is not None
     return found.bound
 
@@ -31,3 +31,13 @@ def test_those_that_were_asked_for_last_are_kept(binder: SchemaBinder) -> None:
         bound(binder, number)
     assert bound(binder, 0) is first
     assert bound(binder, 1) is not second
+
+
+def test_a_schema_is_kept_with_and_without_ends(binder: SchemaBinder) -> None:
+    allowed, never = (binder.answer_schema({"const": 0}, None, one) for one in (None, "never"))
+    assert allowed is not None
+    assert never is not None
+    assert (never.bound.end_ids, never.bound.schema_digest) == ((), allowed.bound.schema_digest)
+    again = binder.answer_schema({"const": 0}, "cut", "never")
+    assert again is not None
+    assert again.bound is never.bound

@@ -1,6 +1,6 @@
 """The schema compiler against the JSON Schema test suite; prints a table of files.
 
-    python -m benchmarks.schema_suite [--only WORD] [--walks N] [--json]
+    python -m benchmarks.schema_suite [--only WORD] [--walks N] [--spacing WORD] [--json]
 
 Every group of draft 2020-12 is compiled. Of each that compiles, every instance is spelled and must
 be accepted exactly if it is valid; and random texts of its automaton must be valid for the
@@ -16,10 +16,10 @@ import re
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from tests.schema_oracle import Oracle
 from tests.schema_suite import Group, groups, remotes
@@ -29,6 +29,8 @@ from benchmarks.schema_monsters import malformed_failures, monster_failures
 from sslm.errors.base import SslmError
 from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.schema.compiling import CompiledSchema, compile_schema
+from sslm.schema.options import SchemaOptions
+from sslm.schema.spacing import Spacing
 
 COMPILED_SHARE_MIN: Final = 0.6
 SCHEMAS: Final = Path(__file__).parents[1] / "tests" / "schemas"
@@ -100,13 +102,13 @@ def refusal(error: SslmError) -> str:
     return type(error).__name__ + (f" {keyword}" if keyword else "")
 
 
-def judge_schemas(tally: Tally, walks: int) -> dict[str, str]:
+def judge_schemas(tally: Tally, walks: int, options: SchemaOptions) -> dict[str, str]:
     """Compile the schemas of the libraries; return those that do not, with the reason."""
     failures = {}
     for path in sorted(SCHEMAS.glob("*.json")):
         source = path.read_bytes()
         try:
-            compiled = compile_schema(source)
+            compiled = compile_schema(source, options)
         except SslmError as error:
             failures[path.name] = str(error)
             continue
@@ -120,6 +122,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="only files with this in their name")
     parser.add_argument("--walks", type=int, default=20, help="random texts of each schema")
+    parser.add_argument(
+        "--spacing", choices=get_args(Spacing), default="compact", help="white space in texts"
+    )
     parser.add_argument("--malformed", type=int, default=1000, help="malformed schemas to try")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
@@ -130,10 +135,13 @@ def main() -> int:
             continue
         if group.file not in by_file and not arguments.json:
             print(f"{time.perf_counter() - started:6.1f} s  {group.file}", file=sys.stderr)
-        judge(group, by_file.setdefault(group.file, Tally()), arguments.walks)
+        options = replace(group.options, spacing=arguments.spacing)
+        spaced = replace(group, options=options)
+        judge(spaced, by_file.setdefault(group.file, Tally()), arguments.walks)
     schemas = Tally()
     facts = totals([*by_file.values(), schemas])
-    facts["schemas_refused"] = judge_schemas(schemas, arguments.walks)
+    options = SchemaOptions(spacing=arguments.spacing)
+    facts["schemas_refused"] = judge_schemas(schemas, arguments.walks, options)
     facts |= totals([*by_file.values(), schemas])
     facts["monster_failures"] = monster_failures()
     facts["malformed_failures"] = malformed_failures(arguments.malformed)

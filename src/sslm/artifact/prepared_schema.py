@@ -1,32 +1,26 @@
 """A schema that was compiled for a vocabulary, to and from the bytes that files hold."""
 
 from array import array
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
 
 from sslm import limits
+from sslm.artifact.schema_options import decode_options, encode_options, require_canonical
 from sslm.artifact.stored_schemas import require_vocabulary
-from sslm.errors.base import SchemaError
-from sslm.errors.runtime import OptionRangeError
-from sslm.errors.schema_files import SchemaDocumentError, SchemaNameError
-from sslm.formats.bounded_reader import U32_MAX, BoundedReader
+from sslm.errors.schema_files import SchemaNameError
+from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.schema_automaton import Row
 from sslm.formats.schema_blob import SchemaRecord, encode_schema, is_schema_name, read_schema
 from sslm.formats.schema_masks import mask_order
 from sslm.formats.schema_tables import StateTables
-from sslm.formats.sslm_json import JsonFields, decode_json, encode_json
 from sslm.schema.budget import Budget
 from sslm.schema.canonical import canonical_json
-from sslm.schema.compiling import COMPILER_VERSION, CompiledSchema, compile_schema
+from sslm.schema.compiling import CompiledSchema, compile_schema
 from sslm.schema.document import read_document
 from sslm.schema.options import SchemaOptions
 from sslm.schema.spans import OnlyTokens, Split
 from sslm.schema.step_table import NO_STATE, ByteAutomaton, StepTable
 from sslm.schema.token_tables import TokenTables, build_token_tables
 from sslm.schema.token_trie import TokenTrie
-
-_CHOICE_SIZE_CHARS_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,7 +107,7 @@ def prepare_schema(
     return _finished(
         SchemaRecord(
             name=name,
-            options=_encode_options(options, has_canonical_spans=split is not None),
+            options=encode_options(options, has_canonical_spans=split is not None),
             document=canonical_json(compiled.document),
             documents=canonical_json(documents) if documents else b"",
             vocabulary_sha256=vocabulary_sha256,
@@ -180,8 +174,10 @@ def _finished(record: SchemaRecord) -> PreparedSchema:
 
 
 def _domain(record: SchemaRecord, encoded: bytes) -> PreparedSchema:
-    options, has_canonical_spans, compiler_version = _decode_options(record)
-    _require_canonical("schema document", record.document)
+    options, has_canonical_spans, compiler_version = decode_options(
+        record.options, record.documents
+    )
+    require_canonical("schema document", record.document)
     tables = record.tables
     return PreparedSchema(
         name=record.name,
@@ -253,54 +249,3 @@ def _in_order(tables: TokenTables) -> TokenTables:
         mask_indices=array("I", [place[index] for index in tables.mask_indices]),
         masks=tuple(tables.masks[index] for index in order),
     )
-
-
-def _encode_options(options: SchemaOptions, *, has_canonical_spans: bool) -> bytes:
-    return encode_json(
-        {
-            "canonical_spans": has_canonical_spans,
-            "compiler_version": COMPILER_VERSION,
-            "formats": options.formats,
-            "free_levels": options.free_levels,
-            "recursion_levels": options.recursion_levels,
-            "unknown_keywords": options.unknown_keywords,
-        }
-    )
-
-
-def _decode_options(record: SchemaRecord) -> tuple[SchemaOptions, bool, int]:
-    fields = JsonFields("options", decode_json(memoryview(record.options), "options"))
-    has_canonical_spans = fields.boolean("canonical_spans")
-    compiler_version = fields.integer("compiler_version", at_least=1, at_most=COMPILER_VERSION)
-    choices = {
-        name: fields.text(name, at_most=_CHOICE_SIZE_CHARS_MAX)
-        for name in ("formats", "unknown_keywords")
-    }
-    levels = {
-        name: fields.integer(name, at_least=0, at_most=U32_MAX)
-        for name in ("free_levels", "recursion_levels")
-    }
-    fields.finish()
-    documents: Mapping[str, object] = {}
-    if record.documents:
-        found = _require_canonical("documents that the schema refers to", record.documents)
-        if not isinstance(found, dict) or not found or list(found) != sorted(found):
-            problem = "are no object with at least one, in ascending order"
-            raise SchemaDocumentError("other documents", problem)
-        documents = cast(Mapping[str, object], found)
-    try:
-        options = SchemaOptions(documents=documents, **choices, **levels)  # type: ignore[arg-type]
-    except OptionRangeError as error:
-        raise SchemaDocumentError("options", f"cannot be: {error}") from error
-    return options, has_canonical_spans, compiler_version
-
-
-def _require_canonical(part: str, raw: bytes) -> object:
-    """Return what a document holds, which is in its one spelling."""
-    try:
-        found = read_document(raw)
-    except SchemaError as error:
-        raise SchemaDocumentError(part, f"is none: {error}") from error
-    if canonical_json(found) != raw:
-        raise SchemaDocumentError(part, "is not in its one spelling")
-    return found

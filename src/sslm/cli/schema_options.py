@@ -61,11 +61,21 @@ _FormatsOption = Annotated[
         help="Whether format is enforced, without a few valid texts or with them, or says nothing.",
     ),
 ]
+_SpacingOption = Annotated[
+    str,
+    typer.Option(
+        "--spacing",
+        parser=_one_of("compact", "spaced", "flexible"),
+        metavar="compact|spaced|flexible",
+        help="White space in answers: none, a blank behind commas and colons, or as printers do.",
+    ),
+]
 _OPTIONS: Final = {
     "free_levels": (_FreeLevelsOption, 2),
     "recursion_levels": (_RecursionLevelsOption, 4),
     "unknown_keywords": (_UnknownKeywordsOption, "refuse"),
     "formats": (_FormatsOption, "assert"),
+    "spacing": (_SpacingOption, "compact"),
 }
 """With the defaults of :class:`sslm.schema.options.SchemaOptions`."""
 

@@ -27,6 +27,7 @@ from sslm.schema.compiling import check, compile_schema
 from sslm.schema.cross_check import first_difference
 from sslm.schema.options import FREE_LEVELS, RECURSION_LEVELS, FormatMeaning, SchemaOptions
 from sslm.schema.refusals import Unsupported
+from sslm.schema.spacing import Spacing
 from sslm.schema.token_tables import TokenTables
 from sslm.text.tokenizer import Tokenizer
 
@@ -52,6 +53,7 @@ class Schema:
         recursion_levels: int = RECURSION_LEVELS,
         unknown_keywords: Literal["refuse", "ignore"] = "refuse",
         formats: FormatMeaning = "assert",
+        spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
     ) -> list[Unsupported]:
         """Return everything in a schema that cannot be enforced exactly; nothing if all can.
@@ -66,6 +68,7 @@ class Schema:
             recursion_levels=recursion_levels,
             unknown_keywords=unknown_keywords,
             formats=formats,
+            spacing=spacing,
             documents=documents or {},
         )
         return check(schema_document(source), options)
@@ -82,6 +85,7 @@ class Schema:
         recursion_levels: int = RECURSION_LEVELS,
         unknown_keywords: Literal["refuse", "ignore"] = "refuse",
         formats: FormatMeaning = "assert",
+        spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
         budget: Budget | None = None,
     ) -> Self:
@@ -100,6 +104,8 @@ class Schema:
             unknown_keywords: Whether keywords that nobody knows are refused or ignored.
             formats: ``"assert"`` enforces ``format``, ``"exact"`` with all texts that are valid, at
                 many times the states; ``"annotate"`` ignores it.
+            spacing: White space in answers: ``"compact"`` for none, ``"spaced"`` for a blank behind
+                each comma and colon, ``"flexible"`` for what printers of JSON write.
             documents: What references may lead to besides the schema itself, by URI.
             budget: What compiling may take; None for the default.
 
@@ -121,6 +127,7 @@ class Schema:
             recursion_levels=recursion_levels,
             unknown_keywords=unknown_keywords,
             formats=formats,
+            spacing=spacing,
             documents=documents or {},
         )
         compiled = compile_schema(schema_document(source), options, budget)

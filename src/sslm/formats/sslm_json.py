@@ -98,6 +98,10 @@ class JsonFields:
         self.place = place
         self._left: dict[str, JsonValue] = dict(value)
 
+    def has(self, key: str) -> bool:
+        """Tell whether a field is there that was not taken yet."""
+        return key in self._left
+
     def take(self, key: str) -> JsonValue:
         """Take any value; raise JsonMissingKeyError if it is not there."""
         if key not in self._left:

@@ -7,27 +7,30 @@ from sslm.schema.document import Json
 from sslm.schema.numbers import number_text
 
 
-def canonical_json(value: Json) -> bytes:
-    """Return the spelling of *value*: compact UTF-8, shortest escapes, plain numbers.
+def canonical_json(value: Json, *, is_spaced: bool = False) -> bytes:
+    """Return the spelling of *value*: UTF-8, shortest escapes, plain numbers.
 
     Args:
         value: A value as :func:`sslm.schema.document.read_document` returns it; the keys of its
             objects are written in the order in which they are.
+        is_spaced: Whether a blank stands behind each comma and colon.
     """
-    return "".join(_pieces(value)).encode("utf-8")
+    blank = " " if is_spaced else ""
+    return "".join(_pieces(value, f",{blank}", f":{blank}")).encode("utf-8")
 
 
-def _pieces(value: Json) -> list[str]:
+def _pieces(value: Json, comma: str, colon: str) -> list[str]:
     if isinstance(value, dict):
         found = ["{"]
         for key, item in value.items():
-            found += [",", _text(key), ":"] if len(found) > 1 else [_text(key), ":"]
-            found += _pieces(item)
+            found += [comma, _text(key), colon] if len(found) > 1 else [_text(key), colon]
+            found += _pieces(item, comma, colon)
         return [*found, "}"]
     if isinstance(value, list):
         found = ["["]
         for index, item in enumerate(value):
-            found += [",", *_pieces(item)] if index else _pieces(item)
+            pieces = _pieces(item, comma, colon)
+            found += [comma, *pieces] if index else pieces
         return [*found, "]"]
     return [_scalar(value)]
 

@@ -1,9 +1,9 @@
 """From expressions to automata.
 
 Parts that only an automaton can decide (:class:`Both`, :class:`Without`, :class:`ExactlyOne`,
-:class:`Shortest`), the bodies of repetitions, and parts marked :class:`Whole` are compiled and
-minimized on their own, equal ones once; joined, alternative and repeated parts are then built
-together, state by state.
+:class:`Shortest`, :class:`Spaced`), the bodies of repetitions, and parts marked :class:`Whole` are
+compiled and minimized on their own, equal ones once; joined, alternative and repeated parts are
+then built together, state by state.
 """
 
 from typing import Final
@@ -26,6 +26,7 @@ from sslm.schema.language import (
     Repeat,
     Sequence,
     Shortest,
+    Spaced,
     Whole,
     Without,
 )
@@ -33,6 +34,7 @@ from sslm.schema.minimizing import minimized
 from sslm.schema.nodes import EMPTY, LEAF, NOTHING, REPEAT, NodeTable
 from sslm.schema.positions import PositionAutomaton
 from sslm.schema.products import BOTH, EXACTLY_ONE, WITHOUT, ProductAutomaton, Rule
+from sslm.schema.spacing import SpacedAutomaton, Spacing
 
 _RULES: Final[dict[type[Language], Rule]] = {
     Both: BOTH,
@@ -117,6 +119,8 @@ class LanguageCompiler:
                 found = parts[0]
             case Whole() | Shortest():
                 found = self._alone(parts[0], label, shortest=isinstance(language, Shortest))
+            case Spaced(_, spacing):
+                found = self._spaced(parts[0], spacing, label)
             case Both() | Without() | ExactlyOne():
                 found = self._product(type(language), parts, label)
         return found
@@ -178,6 +182,19 @@ class LanguageCompiler:
                 dfa = minimized(growing, self._meter, self._table)
             else:
                 dfa = self._dfa(part)
+            found = self._nodes.leaf(key, dfa, label)
+        return found
+
+    def _spaced(self, part: int, spacing: Spacing, label: str) -> int:
+        """Return the leaf of a part with white space."""
+        if part == NOTHING:
+            return part
+        key = (spacing, part)
+        found = self._nodes.find(key)
+        if found is None:
+            growing = SpacedAutomaton(self._dfa(part), spacing, self._table, self._meter)
+            full = explored(growing, self._meter, self._table)
+            dfa = minimized(full, self._meter, self._table)
             found = self._nodes.leaf(key, dfa, label)
         return found
 
@@ -243,7 +260,7 @@ def _parts(language: Language) -> tuple[Language, ...]:
             return parts
         case Without(base, removed):
             return (base, removed)
-        case Repeat(part) | Shortest(part) | Whole(part) | Named(part):
+        case Repeat(part) | Shortest(part) | Whole(part) | Spaced(part) | Named(part):
             return (part,)
         case _:
             return ()

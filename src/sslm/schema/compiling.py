@@ -12,13 +12,13 @@ from sslm.errors.schema_documents import (
 )
 from sslm.limits import SCHEMA_NESTING_MAX
 from sslm.schema.automaton import Automaton
-from sslm.schema.budget import Budget
+from sslm.schema.budget import WHOLE_SCHEMA, Budget
 from sslm.schema.canonical import canonical_json
 from sslm.schema.compiler import LanguageCompiler
 from sslm.schema.document import Json, read_document
 from sslm.schema.evaluating import Evaluator
 from sslm.schema.keys import KeyLanguages
-from sslm.schema.language import Language, Named
+from sslm.schema.language import Language, Named, Spaced
 from sslm.schema.options import SchemaOptions
 from sslm.schema.places import Place, PlaceTable
 from sslm.schema.references import References
@@ -49,6 +49,8 @@ class CompiledSchema:
 
     def canonical_text(self, value: object) -> bytes | None:
         """Return how a value is spelled where this schema applies.
+
+        With the spacing ``"flexible"``, that is its text without white space.
 
         Args:
             value: Any value, whether the schema allows it or not, as
@@ -96,6 +98,7 @@ class _Front:
         )
         self._root = Member(references.root, references.entered(references.root, ()))
         self._place: Place | None = None
+        self._spacing = options.spacing
 
     @property
     def needs_all_texts(self) -> bool:
@@ -108,12 +111,16 @@ class _Front:
         value = self._evaluator.value(self._root, self._place)
         for doubt in value.doubts:
             self.refusals.add(doubt.pointer, doubt.keyword, doubt.hint)
-        return Named(value.language, "the schema as a whole")
+        language = value.language
+        if self._spacing != "compact":
+            language = Spaced(language, self._spacing)
+        return Named(language, WHOLE_SCHEMA)
 
     def spelled(self, value: Json) -> bytes | None:
         """Return how a value is written."""
         assert self._place is not None
-        return spelled(value, self._place, self.places)
+        is_spaced = self._spacing == "spaced"
+        return spelled(value, self._place, self.places, is_spaced=is_spaced)
 
 
 def compile_schema(
@@ -179,7 +186,7 @@ def _understood(
 
 def _digest(document: Json, options: SchemaOptions) -> str:
     others = {uri: read_document(other) for uri, other in sorted(options.documents.items())}
-    facts: Json = [
+    facts: list[Json] = [
         COMPILER_VERSION,
         options.free_levels,
         options.recursion_levels,
@@ -188,4 +195,6 @@ def _digest(document: Json, options: SchemaOptions) -> str:
         document,
         others,
     ]
+    if added := options.added_choices:
+        facts.append({**added})
     return hashlib.sha256(canonical_json(facts)).hexdigest()

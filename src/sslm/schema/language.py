@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from sslm.schema.spacing import Spacing
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nothing:
@@ -137,6 +139,19 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Spaced:
+    """Every text of JSON that a part has but for its white space; the part's texts have none.
+
+    Attributes:
+        part: Texts without white space.
+        spacing: Where white space stands.
+    """
+
+    part: "Language"
+    spacing: Spacing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Named:
     """A part with the place in a schema it comes from; it means what the part means.
 
@@ -162,6 +177,7 @@ Language = (
     | Machine
     | Shortest
     | Whole
+    | Spaced
     | Named
 )
 """Any expression."""

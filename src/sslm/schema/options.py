@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from sslm.errors.runtime import OptionRangeError
 from sslm.limits import SCHEMA_FREE_LEVELS_MAX, SCHEMA_RECURSION_MAX
+from sslm.schema.spacing import Spacing
 
 FREE_LEVELS: Final = 2
 """Default: states double with each level, and answers seldom need more than a list of objects."""
@@ -16,6 +17,11 @@ RECURSION_LEVELS: Final = 4
 
 FormatMeaning = Literal["assert", "exact", "annotate"]
 """What ``format`` means; see :class:`SchemaOptions`."""
+
+
+ADDED_CHOICES: Final = {"spacing": "compact"}
+"""Choices that came after the first version, with their defaults: digests and files say them only
+where they are others, and so stay as they were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,10 @@ class SchemaOptions:
             valid but rare are left out, which saves thousands of states (docs/schemas.md,
             "Formats"). ``"exact"`` leaves out none. ``"annotate"`` ignores it, which is what the
             draft says of a validator that was told nothing.
+        spacing: White space in the texts, of which none stands before the value or behind it:
+            ``"compact"`` has none; ``"spaced"`` has one blank behind each comma and colon, as
+            Python writes JSON; ``"flexible"`` may have what printers write (docs/schemas.md,
+            "White space"), at a few times the states, and with more places to choose at.
         documents: What references may lead to besides the schema itself, by URI; each as
             :func:`sslm.schema.document.read_document` takes it. Nothing is fetched.
 
@@ -45,6 +55,7 @@ class SchemaOptions:
     recursion_levels: int = RECURSION_LEVELS
     unknown_keywords: Literal["refuse", "ignore"] = "refuse"
     formats: FormatMeaning = "assert"
+    spacing: Spacing = "compact"
     documents: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,6 +63,13 @@ class SchemaOptions:
         _require_between("recursion_levels", self.recursion_levels, 1, SCHEMA_RECURSION_MAX)
         _require_one_of("unknown_keywords", self.unknown_keywords, ("refuse", "ignore"))
         _require_one_of("formats", self.formats, ("assert", "exact", "annotate"))
+        _require_one_of("spacing", self.spacing, ("compact", "spaced", "flexible"))
+
+    @property
+    def added_choices(self) -> dict[str, str]:
+        """Those of ``ADDED_CHOICES`` that are not the defaults."""
+        found = {name: getattr(self, name) for name in ADDED_CHOICES}
+        return {name: value for name, value in found.items() if value != ADDED_CHOICES[name]}
 
 
 def _require_between(option: str, value: object, at_least: int, at_most: int) -> None:

@@ -5,20 +5,23 @@ from sslm.schema.document import Json
 from sslm.schema.places import Place, PlaceTable
 
 
-def spelled(value: Json, place: Place, places: PlaceTable) -> bytes | None:
+def spelled(
+    value: Json, place: Place, places: PlaceTable, *, is_spaced: bool = False
+) -> bytes | None:
     """Return how *value* is written at *place*.
 
     Args:
         value: A value as :func:`sslm.schema.document.read_document` returns it.
         place: Where.
         places: Finds the places inside it.
+        is_spaced: Whether a blank stands behind each comma and colon.
 
     Returns:
         The text, known keys first and in their order, the rest as they come; None if the value
         has lists or objects deeper than the place.
     """
     ordered = _ordered(value, place, places)
-    return None if ordered is None else canonical_json(ordered[0])
+    return None if ordered is None else canonical_json(ordered[0], is_spaced=is_spaced)
 
 
 def _ordered(value: Json, place: Place, places: PlaceTable) -> tuple[Json] | None:

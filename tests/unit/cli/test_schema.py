@@ -90,6 +90,7 @@ def test_options_decide_what_is_refused(sslm_command: Commands, odd: Path, tmp_p
         ("--unknown-keywords", "keep"),
         ("--free-levels", "9"),
         ("--recursion-levels", "0"),
+        ("--spacing", "wide"),
     ):
         assert sslm_command.error("schema", "check", odd, option, value, code=2) == "UsageError"
 
@@ -110,6 +111,13 @@ def test_compile_writes_what_python_does(
         "masks": schema.mask_count,
     }
     command = ("schema", "compile", lamp, "-m", stories, "-o", out)
+    for spacing in ("spaced", "flexible"):
+        facts = sslm_command.json(*command, "--force", "--spacing", spacing)
+        shown = sslm_command.json("schema", "show", out, "-m", stories)
+        checked = sslm_command.json("schema", "check", lamp, "--spacing", spacing)
+        assert (facts["spacing"], shown["spacing"]) == (spacing, spacing)
+        assert checked["states"] == facts["states"] > schema.state_count
+        assert Schema.load(out).prepared.options.spacing == spacing
     assert sslm_command.error(*command, code=4) == "OutputExistsError"
     named = (*command, "--force", "--name", "other", "--no-canonical-spans")
     lines = sslm_command.text(*named).splitlines()

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from sslm.engine.schema import Schema
 from sslm.engine.schema_sources import schema_document
 from sslm.errors.base import SslmError
+from sslm.errors.canonical_json import JsonTypeError, JsonUnknownKeyError
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema import UnspellableSchemaError
@@ -108,12 +109,45 @@ def test_options_and_documents_are_kept(tmp_path: Path) -> None:
         unknown_keywords="ignore",
         free_levels=1,
         formats="annotate",
+        spacing="flexible",
     )
     schema.save(tmp_path / "x.sslms")
     options = Schema.load(tmp_path / "x.sslms").prepared.options
     assert options == schema.prepared.options
     assert dict(options.documents) == {"https://example.com/b": other}
     assert (options.unknown_keywords, options.free_levels) == ("ignore", 1)
+    assert options.spacing == "flexible"
+
+
+def test_choices_that_came_later_are_told_only_where_they_are_made(tmp_path: Path) -> None:
+    plain = record_of(small_schema())
+    assert plain.options == (
+        b'{"canonical_spans":true,"compiler_version":1,"formats":"assert","free_levels":2,'
+        b'"recursion_levels":4,"unknown_keywords":"refuse"}'
+    )
+    schema = small_schema(spacing="spaced")
+    assert schema.digest != small_schema().digest
+    path = tmp_path / "x.sslms"
+    schema.save(path)
+    assert Schema.load(path, tokenizer=TOKENIZER) == schema
+    told = b',"spacing":"spaced",'
+    said = record_of(schema).options
+    assert said.count(told) == 1
+    for lie, error in (
+        (b',"spacing":"compact",', SchemaDocumentError),
+        (b',"spacing":"wide",', SchemaDocumentError),
+        (b',"spacing":1,', JsonTypeError),
+        (b',"spacings":"spaced",', JsonUnknownKeyError),
+    ):
+        record = dataclasses.replace(record_of(schema), options=said.replace(told, lie))
+        path.write_bytes(encode_schema_file(encode_schema(record)))
+        with pytest.raises(error):
+            Schema.load(path)
+    # Whoever leaves it out gets what is compiled without it, which is another automaton.
+    record = dataclasses.replace(record_of(schema), options=plain.options)
+    path.write_bytes(encode_schema_file(encode_schema(record)))
+    with pytest.raises(SchemaTablesError, match="the automaton"):
+        Schema.load(path, tokenizer=TOKENIZER)
 
 
 @pytest.mark.parametrize(

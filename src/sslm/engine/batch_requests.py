@@ -170,13 +170,18 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         *prompts* is iterated in a thread.
         """
         cutoff = Cutoff(deadline_s)
+        if options.get("schema") is None:
+            wanted = self._wanted(options)
+        else:
+            # Compiling one takes seconds, in which no other coroutine would run.
+            wanted = await self._background.run(partial(self._wanted, options), cutoff)
         # Only the call itself knows its rows, and so what to return when its time is over.
         cutoff.has_begun = True
         many = partial(
             self._many,
             cutoff,
             prompts,
-            self._wanted(options),
+            wanted,
             row_ids=row_ids,
             return_errors=return_errors,
             batch_size=batch_size,

@@ -115,8 +115,8 @@ class Requests(ABC):
             NoChatTemplateError: If the model has no chat template.
             SslmError: As :meth:`generate`, and what a bad message or template raises.
         """
-        wanted = self._recorded(options)
-        return self._chat_stream(Cutoff(deadline_s), messages, wanted, date=date).read()
+        cutoff = Cutoff(deadline_s)
+        return self._chat_stream(cutoff, messages, self._recorded(options), date=date).read()
 
     def chat_stream(
         self,
@@ -129,8 +129,8 @@ class Requests(ABC):
     ) -> Stream:
         """Answer a conversation, piece by piece; see :meth:`chat` and :meth:`stream`."""
         require_callback("on_progress", on_progress)
-        wanted = self._recorded(options)
-        stream = self._chat_stream(Cutoff(deadline_s), messages, wanted, date=date)
+        cutoff = Cutoff(deadline_s)
+        stream = self._chat_stream(cutoff, messages, self._recorded(options), date=date)
         return stream.telling(on_progress)
 
     def branch(
@@ -169,11 +169,12 @@ class Requests(ABC):
         merged = options_left(
             original, len(kept), end_token_ids=self._stop_token_ids, others=options
         )
+        cutoff = Cutoff(deadline_s)
         wanted = self._recorded(cast(RecordedOptions, merged))
         is_continuation = original.saved.is_continuation or bool(kept)
         ids = (*original.prompt_token_ids, *kept)
         request = wanted.of(ids, is_continuation=is_continuation)
-        return self._request_stream(Cutoff(deadline_s), request).telling(on_progress)
+        return self._request_stream(cutoff, request).telling(on_progress)
 
     def kept_text(self, original: Record | str | os.PathLike[str], token_count: int) -> str:
         """Return the text of a recorded answer's first ids, those that end one left out.

@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -62,6 +62,19 @@ def require_place(path: str | os.PathLike[str], *, is_replaced: bool) -> None:
         partial, file = _make(Path(path))
         file.close()
         partial.unlink()
+
+
+def require_no_input(path: str | os.PathLike[str], inputs: Mapping[str, Path]) -> None:
+    """Raise OutputNotFileError if a file that is to be written is one of those that are read.
+
+    Args:
+        path: Of what is to be written.
+        inputs: What is read, by what an error calls it.
+    """
+    with named_write_errors(path):
+        for name, source in inputs.items():
+            if source.exists() and Path(path).exists() and source.samefile(path):
+                raise OutputNotFileError(os.fspath(path), f"it is {name}")
 
 
 def give_name(partial: Path, target: Path, *, is_replaced: bool) -> None:

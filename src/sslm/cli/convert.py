@@ -10,7 +10,7 @@ from sslm.cli.blas import use_blas_threads
 from sslm.cli.failures import about_file
 from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
-from sslm.errors.commands import OutputExistsError, OutputNotFileError
+from sslm.errors.commands import OutputExistsError
 
 _EPILOG: Final = "Example: sslm convert model.gguf -o model.sslm"
 
@@ -43,11 +43,10 @@ def convert(
 
     The same source and version give the same bytes on every machine.
     """
-    from sslm.artifact.atomic_file import require_replaceable
+    from sslm.artifact.atomic_file import require_no_input, require_replaceable
 
     if require_replaceable(out) and not force:
-        if source.exists() and out.samefile(source):
-            raise OutputNotFileError(str(out), "it is the source")
+        require_no_input(out, {"the source": source})
         raise OutputExistsError(str(out))
     use_blas_threads()
     # Imported when it is used: asking for help needs none of it.

@@ -105,11 +105,12 @@ def compile_command(
     no_progress: NoProgressOption = False,
 ) -> None:
     """Compile a JSON Schema for the vocabulary of a model."""
-    from sslm.artifact.atomic_file import require_place
+    from sslm.artifact.atomic_file import require_no_input, require_place
     from sslm.artifact.schema_files import write_prepared_schema
 
-    require_place(out, is_replaced=force)
     path = local_model_path(model, cache_dir)
+    require_no_input(out, {"FILE": file, "MODEL": path})
+    require_place(out, is_replaced=force)
     with progress(is_shown=not no_progress) as report:
         report("reading the vocabulary", 0, 0)
         with about_file(str(path)):

@@ -11,7 +11,6 @@ from sslm.cli.numbers import refusal
 from sslm.cli.options import CacheDirOption, JsonOption, NoProgressOption
 from sslm.cli.output import Report, print_json, print_text, progress, shown
 from sslm.cli.schema_options import SchemaChoices, with_schema_options
-from sslm.errors.commands import OutputExistsError, OutputNotFileError
 
 if TYPE_CHECKING:
     from sslm.engine.schema import Schema
@@ -52,19 +51,16 @@ def add(
     """
     from sslm.artifact import read_artifact
     from sslm.artifact.adding_schemas import add_schemas
-    from sslm.artifact.atomic_file import require_place
+    from sslm.artifact.atomic_file import require_no_input, require_place
     from sslm.text.tokenizer import Tokenizer
 
     if name is not None and len(files) > 1:
         raise refusal("it is given", "one FILE, or no --name", param_hint="--name")
     source = local_model_path(model, cache_dir)
-    if out.exists() and not force:
-        is_source = source.exists() and out.samefile(source)
-        raise (
-            OutputNotFileError(str(out), "it is MODEL")
-            if is_source
-            else OutputExistsError(str(out))
-        )
+    require_no_input(out, {f"the FILE {file}": file for file in files})
+    if not force:
+        # With it, the model file with the schemas takes the place of the one without them.
+        require_no_input(out, {"MODEL": source})
     require_place(out, is_replaced=force)
     with progress(is_shown=not no_progress) as report:
         report("reading the vocabulary", 0, 0)

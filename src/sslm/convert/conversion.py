@@ -15,7 +15,7 @@ from sslm.artifact import (
     read_artifact,
     write_artifact,
 )
-from sslm.artifact.atomic_file import give_name, require_replaceable
+from sslm.artifact.atomic_file import give_name, require_no_input, require_replaceable
 from sslm.artifact.work_folder import work_folder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.backends.native import NativeBackend
@@ -31,7 +31,6 @@ from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_ggu
 from sslm.convert.weight_formats import WeightFormats
 from sslm.engine.runner import Runner
 from sslm.engine.verification import verify
-from sslm.errors.commands import OutputNotFileError
 from sslm.errors.convert import ConversionDiffersError
 from sslm.model.fraction_bits import FractionBits
 from sslm.text.tokenizer import Tokenizer
@@ -109,11 +108,8 @@ def convert_gguf(
 
 def _check_output(path: Path, source: Path) -> None:
     """Raise unless *path* is free, or a regular file other than the source."""
-    if not require_replaceable(path):
-        return
-    with named_write_errors(path):
-        if source.exists() and path.samefile(source):
-            raise OutputNotFileError(str(path), "it is the source")
+    if require_replaceable(path):
+        require_no_input(path, {"the source": source})
 
 
 def _convert(

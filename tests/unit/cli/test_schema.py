@@ -195,6 +195,28 @@ def test_add_refuses(
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".sslm"]
 
 
+def test_no_input_is_replaced(
+    sslm_command: Commands, lamp: Path, stories: Path, tmp_path: Path
+) -> None:
+    model, sslms = tmp_path / "model.sslm", tmp_path / "lamp.sslms"
+    model.write_bytes(stories.read_bytes())
+    sslm_command.text("schema", "compile", lamp, "-m", model, "-o", sslms)
+    before = {path: path.read_bytes() for path in (model, sslms, lamp)}
+    linked = tmp_path / "linked.json"
+    linked.hardlink_to(lamp)
+    commands: tuple[tuple[object, ...], ...] = (
+        ("schema", "compile", lamp, "-m", model, "-o", lamp),
+        ("schema", "compile", lamp, "-m", model, "-o", linked),
+        ("schema", "compile", lamp, "-m", model, "-o", model),
+        ("schema", "add", model, sslms, "-o", sslms),
+        ("schema", "add", model, sslms, lamp, "-o", lamp),
+    )
+    for command in commands:
+        for force in ((), ("--force",)):
+            assert sslm_command.error(*command, *force, code=4) == "OutputNotFileError"
+    assert {path: path.read_bytes() for path in before} == before
+
+
 def test_the_group_tells_its_commands(sslm_command: Commands) -> None:
     assert "Example: sslm schema check order.json" in sslm_command.text("schema", "--help")
     sslm_command.text("schema", code=2)

@@ -9,11 +9,6 @@ from sslm.formats.schema_tables import FREE, NONE, StateTables
 
 VOCAB_SIZE = 256
 """Every byte is a token."""
-OPTIONS = (
-    b'{"canonical_spans":true,"compiler_version":1,"formats":"assert","free_levels":2,'
-    b'"recursion_levels":4,"unknown_keywords":"refuse"}'
-)
-"""How a schema is said to be compiled."""
 _A, _B, _C = b"abc"
 
 
@@ -34,7 +29,8 @@ def _record(name: str, only_token: int) -> SchemaRecord:
     first = only_token == FREE
     return SchemaRecord(
         name=name,
-        options=OPTIONS,
+        options=b'{"canonical_spans":true,"compiler_version":1,"formats":"assert","free_levels":2,'
+        b'"recursion_levels":4,"unknown_keywords":"refuse"}',
         document=b'{"pattern":"^a(b|[0-9]+c)$"}',
         documents=b'{"https://example.com/a":true}' if first else b"",
         vocabulary_sha256=bytes(32),

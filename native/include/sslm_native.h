@@ -349,6 +349,7 @@ typedef struct {
 } sslm_logprobs;
 
 #define SSLM_NO_STATE 0xffffffff /* No state of an automaton; and the distance of what cannot be completed. */
+#define SSLM_MANY_STATES 0xfffffffe
 
 /* A deterministic automaton over bytes, all of whose states lead to an accepting one. */
 typedef struct {
@@ -359,10 +360,19 @@ typedef struct {
     uint32_t class_count;
 } sslm_automaton;
 
-/* Tokens in the order of their bytes, of which each has one at least. */
+/* Sections of a vocabulary: tokens of digits and ASCII letters alone; of other plain bytes too; of whole characters
+ * beyond ASCII too; and all others. */
+#define SSLM_SECTION_ALNUM 0
+#define SSLM_SECTION_PLAIN 1
+#define SSLM_SECTION_WHOLE 2
+#define SSLM_SECTION_OTHER 3
+#define SSLM_SECTION_COUNT 4
+
+/* Tokens section by section, each in the order of their bytes, of which each has one at least. */
 typedef struct {
     const uint8_t *bytes;           /* one token after the other */
     const uint32_t *offsets;        /* [count + 1] in bytes */
+    uint32_t section_tokens[5];     /* where each section begins, and count */
     uint32_t count;
 } sslm_token_list;
 
@@ -375,10 +385,19 @@ typedef struct {
     uint32_t *first_ids;
     uint16_t *tails;
     uint8_t *kinds;
+    uint32_t *section_nodes;
     uint32_t *path;                 /* [bytes of the longest token + 1], for the call's own use */
 } sslm_token_prefixes;
 
-/* The bytes of a vocabulary's tokens, each prefix once, in the order of their bytes. */
+/* The arrays of an sslm_token_trie that hold masks, zeroed. */
+typedef struct {
+    uint32_t *section_masks;
+    uint32_t *longer_masks;
+    uint32_t *long_tokens;
+    uint16_t *long_lengths;
+} sslm_token_masks;
+
+/* The bytes of a vocabulary's tokens, each prefix once in each section, in the order of their bytes. */
 typedef struct {
     const uint8_t *bytes;           /* [node_count]: the last byte of a prefix */
     const uint16_t *depths;         /* [node_count]: its length, 1 … depth_max */
@@ -386,27 +405,45 @@ typedef struct {
     const uint32_t *ends;           /* [node_count]: one past the last prefix that it begins */
     const uint32_t *first_ids;      /* [node_count + 1] into token_ids: the tokens that are it */
     const int32_t *token_ids;
-    const uint16_t *tails;          /* [node_count]: of a token that it begins, the most bytes from the first quotation
-                                       mark behind it on, with the mark; 0 if there is none */
-    const uint8_t *kinds;           /* [node_count]: the highest kind of the bytes behind it in tokens that it begins */
+    const uint16_t *tails;          /* [node_count]: of a token that it begins, the most bytes from the first mark
+                                       behind it on, with the mark; 0 if there is none */
+    const uint8_t *kinds;           /* [node_count]: the highest kind of the bytes behind it in tokens that it begins,
+                                       at least SSLM_IN_TEXT in the last section */
+    const uint32_t *section_nodes;  /* [SSLM_SECTION_COUNT + 1]: where each section begins, and node_count */
+    const uint32_t *section_masks;  /* [SSLM_SECTION_COUNT][mask_words]: which tokens are in each */
+    const uint32_t *longer_masks;   /* [SSLM_LONGER_MASKS][mask_words]: which of all sections but the last have more
+                                       than 0, 1, … characters */
+    const uint32_t *long_tokens;    /* [long_count]: ids of those with at least SSLM_LONGER_MASKS characters, */
+    const uint16_t *long_lengths;   /* [long_count]: and how many they have */
     uint32_t node_count;
     uint32_t depth_max;
+    uint32_t long_count;
+    uint32_t mask_words;            /* vocab_size / 32, rounded up */
 } sslm_token_trie;
 
-/* Kinds of bytes. Those of texts are all but the quotation mark; plain ones are ASCII, and no backslash either: a token
- * of plain bytes stays inside of a text, and ends between two characters of it. */
-#define SSLM_PLAIN 0
-#define SSLM_IN_TEXT 1
-#define SSLM_QUOTE 2
+#define SSLM_LONGER_MASKS 16
+
+/* Kinds of bytes: lower-case ASCII letters; others; other plain bytes but digits, after which a text stays between two
+ * of its characters; those beyond ASCII; digits, which few tokens have beside others; the backslash; and marks, which
+ * no text has as they are: the quotation mark and control characters. Of what tokens lead to by bytes up to a kind,
+ * SSLM_WHOLE and SSLM_DIGIT have what whole characters lead to, and no more. */
+#define SSLM_LOWER 0
+#define SSLM_LETTER 1
+#define SSLM_PLAIN 2
+#define SSLM_WHOLE 3
+#define SSLM_DIGIT 4
+#define SSLM_IN_TEXT 5
+#define SSLM_MARK 6
+#define SSLM_BYTE_KINDS 7
 
 /* Which states a byte leads to from each state, and which it comes from; once each, by kinds of bytes: the lowest kind
  * that leads there. */
 typedef struct {
-    uint32_t *rows;                 /* [3 * state_count + 1] into targets: kind k of state i at 3 * i + k */
+    uint32_t *rows;                 /* [7 * state_count + 1] into targets: kind k of state i at 7 * i + k */
     uint32_t *targets;              /* as many as steps, at most */
-    uint32_t *source_rows;          /* [3 * state_count + 1] into sources, as rows */
+    uint32_t *source_rows;          /* [7 * state_count + 1] into sources, as rows */
     uint32_t *sources;
-    uint32_t *memory;               /* [3 * state_count], for the call's own use */
+    uint32_t *memory;               /* [7 * state_count], for the call's own use */
 } sslm_links;
 
 typedef struct {
@@ -432,9 +469,10 @@ typedef struct {
     const uint32_t *token_offsets;  /* [vocab_size + 1] into token_bytes; a token that is no content has none */
     const int32_t *only_tokens;     /* [state_count]: the one token that a state allows, or -1 */
     const uint32_t *distances;      /* [state_count]: fewest tokens to an accepting state */
-    const uint32_t *farthest[3];    /* [state_count]: that of the states to which one token of bytes up to each kind
-                                       leads, at most; */
-    const uint32_t *nearest_in_text; /* and at least, without quotation marks */
+    const uint32_t *farthest[7];    /* [state_count]: that of the states to which no byte, or as many as a token has,
+                                       up to each kind lead, at most; */
+    const uint32_t *nearest[7];     /* and at least */
+    const uint32_t *text_steps;     /* [state_count]: as sslm_native_text_steps writes them */
     const uint32_t *mask_indices;   /* [state_count] */
     const uint32_t *masks;          /* [masks][mask_words], those of accepting states with end_ids */
     const int32_t *end_ids;         /* [end_count]: tokens that end a text */
@@ -493,16 +531,28 @@ int32_t sslm_native_exponents_within(const uint8_t *exponents, uint64_t count, i
 /* Write out the prefixes of tokens, whose ids in their order are then the trie's token_ids; return their count. */
 uint32_t sslm_native_token_prefixes(const sslm_token_list *tokens, const sslm_token_prefixes *out);
 
-/* Set in mask, [vocab_size / 32] rounded up, the bits of the tokens whose bytes a state allows, and return how many
- * they are. distances leaves out those that more than remaining tokens would have to follow. path is [depth_max + 1],
- * for the call's own use. Several calls may run at once, each with a path of its own. */
-uint32_t sslm_native_token_mask(const sslm_automaton *automaton, const sslm_token_trie *trie, uint32_t state,
-                                const uint32_t *distances, uint32_t remaining, uint32_t *path, uint32_t *mask);
+/* Write the masks of sections and lengths, of mask_words each; return the trie's long_count. */
+uint32_t sslm_native_token_masks(const sslm_token_list *tokens, const int32_t *token_ids, uint32_t mask_words,
+                                 const sslm_token_masks *out);
 
-/* Number the states so that those with one number allow the same strings of up to byte_count bytes; return how many
- * numbers there are. memory is [state_count + slot_count]; slot_count is a power of two above state_count. */
-uint32_t sslm_native_alike_states(const sslm_automaton *automaton, uint32_t byte_count, uint32_t *groups,
-                                  uint32_t *memory, uint32_t slot_count);
+/* Write for each state where one character of a text leads, be it which it may, but for quotation marks, backslashes
+ * and control characters: SSLM_NO_STATE if none is taken, SSLM_MANY_STATES if not all lead to one state. */
+void sslm_native_text_steps(const sslm_automaton *automaton, uint32_t *text_steps);
+
+/* Write for each state how many such characters are taken, whichever they are: up to 255. */
+void sslm_native_text_rooms(const uint32_t *text_steps, uint32_t state_count, uint8_t *rooms);
+
+/* Set in mask, zeroed, the bits of the tokens whose bytes a state allows. distances leaves out those that lead to a
+ * state that cannot be completed; text_steps and rooms are the automaton's, or NULL where there are such states. path
+ * is [depth_max + 1], for the call's own use. Several calls may run at once, each with a path of its own. */
+void sslm_native_token_mask(const sslm_automaton *automaton, const sslm_token_trie *trie, uint32_t state,
+                            const uint32_t *distances, const uint32_t *text_steps, const uint8_t *rooms,
+                            uint32_t *path, uint32_t *mask);
+
+/* Number the states so that those with one number allow the same strings of up to byte_count bytes. memory is
+ * [6 * state_count + 2 * slot_count]; slot_count is a power of two above state_count. */
+void sslm_native_alike_states(const sslm_automaton *automaton, const sslm_links *links, uint32_t byte_count,
+                              uint32_t *groups, uint32_t *memory, uint32_t slot_count);
 
 /* SSLM_TOO_MUCH if it would take more checks than allowed. */
 int32_t sslm_native_token_distances(const sslm_token_distances *job);
@@ -510,15 +560,18 @@ int32_t sslm_native_token_distances(const sslm_token_distances *job);
 void sslm_native_link_states(const sslm_automaton *automaton, const sslm_links *links);
 
 /* Write for each state the largest (or the least) number of all states that up to byte_count bytes lead to, from what
- * numbers holds of each, by bytes of kinds up to one. memory is [state_count]. */
+ * numbers holds of each, by bytes of kinds up to one. memory is [4 * state_count]. */
 void sslm_native_reach(const sslm_links *links, uint32_t state_count, uint32_t byte_count, int32_t kind,
                        int32_t is_least, uint32_t *numbers, uint32_t *memory);
+
+/* Write 1 for each state to which whole characters may lead, wherever they begin; 0 for those inside of one. memory is
+ * [state_count]. */
+void sslm_native_whole_states(const sslm_automaton *automaton, uint8_t *is_whole, uint8_t *memory);
 
 /* Where a token leads from a state, or SSLM_NO_STATE. */
 uint32_t sslm_native_schema_step(const sslm_schema *schema, uint32_t state, int32_t token_id);
 
-/* The mask of a state behind which remaining tokens may be chosen, at least as many as complete the text: without any
- * left, of what ends it. It is the
+/* The mask of a state behind which remaining tokens may be chosen: without any left, of what ends the text. It is the
  * schema's, or lies in memory, which has room for mask_words and depth_max + 1 numbers. */
 const uint32_t *sslm_native_schema_mask(const sslm_schema *schema, uint32_t state, uint32_t remaining,
                                         uint32_t *memory);

@@ -6,8 +6,12 @@
 
 static inline uint8_t byte_kind(uint8_t byte)
 {
-    if (byte == '"') return SSLM_QUOTE;
-    return byte == '\\' || byte >= 0x80 ? SSLM_IN_TEXT : SSLM_PLAIN;
+    if (byte >= 'a' && byte <= 'z') return SSLM_LOWER;
+    if (byte >= 'A' && byte <= 'Z') return SSLM_LETTER;
+    if (byte >= '0' && byte <= '9') return SSLM_DIGIT;
+    if (byte >= 0x80) return SSLM_WHOLE;
+    if (byte == '\\') return SSLM_IN_TEXT;
+    return byte == '"' || byte < ' ' ? SSLM_MARK : SSLM_PLAIN;
 }
 
 #endif

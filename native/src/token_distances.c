@@ -1,6 +1,7 @@
 /* How few tokens complete a text, from each state of an automaton. */
 #include <string.h>
 
+#include "byte_kinds.h"
 #include "sslm_native.h"
 
 /* By how few bytes each state leads to one of the last states that were reached, those at the front of the queue.
@@ -14,8 +15,8 @@ static uint32_t reach_backwards(const sslm_token_distances *job, int kind, uint3
     for (uint32_t head = 0; head < tail; head++) {
         uint32_t state = queue[head];
         if (needs[state] == job->trie->depth_max) break;
-        uint32_t last = links->source_rows[3 * state + kind + 1];
-        for (uint32_t i = links->source_rows[3 * state]; i < last; i++) {
+        uint32_t last = links->source_rows[SSLM_BYTE_KINDS * state + kind + 1];
+        for (uint32_t i = links->source_rows[SSLM_BYTE_KINDS * state]; i < last; i++) {
             uint32_t source = links->sources[i];
             if (needs[source] != SSLM_NO_STATE) continue;
             needs[source] = needs[state] + 1;
@@ -25,7 +26,7 @@ static uint32_t reach_backwards(const sslm_token_distances *job, int kind, uint3
     return tail;
 }
 
-/* By how few bytes each state does so from the next quotation mark on, with the mark: behind as long a text as may be.
+/* By how few bytes each state does so from the next mark on, with it: behind as long a text as may be.
  * The queue holds the states that were met, the nearest first; stack is used on the way. */
 static void reach_behind_texts(const sslm_token_distances *job, uint32_t met_count, uint32_t *stack)
 {
@@ -34,14 +35,16 @@ static void reach_behind_texts(const sslm_token_distances *job, uint32_t met_cou
     memset(needs, 0xff, job->automaton->state_count * sizeof *needs);
     for (uint32_t head = 0; head < met_count; head++) {
         uint32_t state = job->queue[head], need = job->needs[state] + 1, depth = 0;
-        for (uint32_t i = links->source_rows[3 * state + 2]; i < links->source_rows[3 * state + 3]; i++) {
+        const uint32_t *ends = links->source_rows + (size_t)SSLM_BYTE_KINDS * state + SSLM_MARK;
+        for (uint32_t i = ends[0]; i < ends[1]; i++) {
             if (needs[links->sources[i]] != SSLM_NO_STATE) continue;
             needs[links->sources[i]] = need;
             stack[depth++] = links->sources[i];
         }
         while (depth > 0) {
             uint32_t inner = stack[--depth];
-            for (uint32_t i = links->source_rows[3 * inner]; i < links->source_rows[3 * inner + 2]; i++) {
+            const uint32_t *texts = links->source_rows + (size_t)SSLM_BYTE_KINDS * inner;
+            for (uint32_t i = texts[0]; i < texts[SSLM_MARK]; i++) {
                 if (needs[links->sources[i]] != SSLM_NO_STATE) continue;
                 needs[links->sources[i]] = need;
                 stack[depth++] = links->sources[i];
@@ -55,7 +58,7 @@ static uint32_t gather_candidates(const sslm_token_distances *job, uint32_t foun
 {
     uint32_t count = 0;
     reach_backwards(job, SSLM_IN_TEXT, job->needs_in_text, found_count);
-    uint32_t met_count = reach_backwards(job, SSLM_QUOTE, job->needs, found_count);
+    uint32_t met_count = reach_backwards(job, SSLM_MARK, job->needs, found_count);
     reach_behind_texts(job, met_count, job->candidates);
     for (uint32_t i = found_count; i < met_count; i++) {
         uint32_t state = job->queue[i];
@@ -67,7 +70,7 @@ static uint32_t gather_candidates(const sslm_token_distances *job, uint32_t foun
 }
 
 /* Whether some of the tokens that a prefix begins may get from a state to one of the last that were reached: one that
- * is long enough without a quotation mark, or from such a mark on. */
+ * is long enough without a mark, or from one on. */
 static int may_lead_on(const sslm_token_distances *job, uint32_t node, uint32_t state)
 {
     return job->needs_in_text[state] <= job->trie->heights[node] || job->needs_behind[state] <= job->trie->tails[node];
@@ -102,12 +105,12 @@ static int is_token_away(const sslm_token_distances *job, uint32_t state, uint32
     return has_token_to(job, state, distance - 1, checked_count);
 }
 
-/* The most bytes that a token has from its first quotation mark on. */
+/* The most bytes that a token has from its first mark on. */
 static uint32_t longest_tail(const sslm_token_trie *trie)
 {
     uint32_t longest = 0;
     for (uint32_t node = 0; node < trie->node_count; node = trie->ends[node]) {
-        uint32_t tail = trie->bytes[node] == '"' ? trie->heights[node] + 1u : trie->tails[node];
+        uint32_t tail = byte_kind(trie->bytes[node]) == SSLM_MARK ? trie->heights[node] + 1u : trie->tails[node];
         if (tail > longest) longest = tail;
     }
     return longest;

@@ -1,57 +1,21 @@
-/* What tokens an automaton over bytes allows in each of its states, and how few of them complete a text. */
-#include <string.h>
-
-#include "byte_kinds.h"
+/* What tokens an automaton over bytes allows in each of its states. */
 #include "sslm_native.h"
+#include "text_tokens.h"
 
-static uint32_t common_size(const uint8_t *a, uint32_t a_size, const uint8_t *b, uint32_t b_size)
+static void set_tokens(const sslm_token_trie *trie, uint32_t first_node, uint32_t last_node, uint32_t *mask)
 {
-    uint32_t size = 0;
-    while (size < a_size && size < b_size && a[size] == b[size]) size++;
-    return size;
+    uint32_t last = trie->first_ids[last_node];
+    for (uint32_t i = trie->first_ids[first_node]; i < last; i++)
+        mask[trie->token_ids[i] / 32] |= 1u << trie->token_ids[i] % 32;
 }
 
-uint32_t sslm_native_token_prefixes(const sslm_token_list *tokens, const sslm_token_prefixes *out)
+/* Go through a section. What follows a prefix of texts is not looked at one by one where all of it is allowed. */
+static void go_through(const sslm_automaton *automaton, const sslm_token_trie *trie, uint32_t section,
+                       const uint32_t *distances, const uint8_t *rooms, uint32_t *path, uint32_t *mask)
 {
-    uint32_t node_count = 0, depth = 0;
-    const uint8_t *last = NULL;
-    for (uint32_t i = 0; i <= tokens->count; i++) {
-        const uint8_t *token = tokens->bytes + tokens->offsets[i];
-        uint32_t token_size = i < tokens->count ? tokens->offsets[i + 1] - tokens->offsets[i] : 0;
-        uint32_t common = common_size(last, depth, token, token_size);
-        for (; depth > common; depth--) {
-            uint32_t node = out->path[depth], parent = out->path[depth - 1];
-            out->ends[node] = node_count;
-            if (depth == 1) continue;
-            uint32_t size = out->heights[node] + 1u, tail = out->bytes[node] == '"' ? size : out->tails[node];
-            if (out->heights[parent] < size) out->heights[parent] = (uint16_t)size;
-            uint8_t kind = byte_kind(out->bytes[node]);
-            if (kind < out->kinds[node]) kind = out->kinds[node];
-            if (out->kinds[parent] < kind) out->kinds[parent] = kind;
-            if (out->tails[parent] < tail) out->tails[parent] = (uint16_t)tail;
-        }
-        while (depth < token_size) {
-            out->path[++depth] = node_count;
-            out->bytes[node_count] = token[depth - 1];
-            out->depths[node_count] = (uint16_t)depth;
-            out->heights[node_count] = 0;
-            out->tails[node_count] = 0;
-            out->kinds[node_count] = SSLM_PLAIN;
-            out->first_ids[node_count++] = i;
-        }
-        last = token;
-    }
-    out->first_ids[node_count] = tokens->count;
-    return node_count;
-}
-
-uint32_t sslm_native_token_mask(const sslm_automaton *automaton, const sslm_token_trie *trie, uint32_t state,
-                                const uint32_t *distances, uint32_t remaining, uint32_t *path, uint32_t *mask)
-{
-    uint32_t allowed_count = 0;
-    path[0] = state;
-    for (uint32_t node = 0; node < trie->node_count;) {
-        uint32_t depth = trie->depths[node];
+    uint32_t end = trie->section_nodes[section + 1];
+    for (uint32_t node = trie->section_nodes[section]; node < end;) {
+        uint32_t depth = trie->depths[node], next = node + 1;
         uint32_t byte_class = automaton->byte_classes[trie->bytes[node]];
         uint32_t target = automaton->steps[(size_t)path[depth - 1] * automaton->class_count + byte_class];
         if (target == SSLM_NO_STATE) {
@@ -59,71 +23,33 @@ uint32_t sslm_native_token_mask(const sslm_automaton *automaton, const sslm_toke
             continue;
         }
         path[depth] = target;
-        uint32_t first = trie->first_ids[node], last = trie->first_ids[node + 1];
-        if (distances[target] > remaining) last = first;
-        for (uint32_t i = first; i < last; i++) mask[trie->token_ids[i] / 32] |= 1u << trie->token_ids[i] % 32;
-        allowed_count += last - first;
-        node++;
+        if (rooms && section != SSLM_SECTION_OTHER && rooms[target] >= trie->heights[node]) next = trie->ends[node];
+        if (distances[target] != SSLM_NO_STATE) set_tokens(trie, node, next, mask);
+        node = next;
     }
-    return allowed_count;
 }
 
-static uint64_t hash_of(const sslm_automaton *automaton, const uint32_t *groups, uint32_t state)
+/* Set the tokens of texts where every character leads to one state, and return 1; or return 0. */
+static int set_texts(const sslm_token_trie *trie, const uint32_t *text_steps, uint32_t state, uint32_t *mask)
 {
-    const uint32_t *steps = automaton->steps + (size_t)state * automaton->class_count;
-    uint64_t hash = groups[state] + 1;
-    for (uint32_t i = 0; i < automaton->class_count; i++) {
-        uint64_t group = steps[i] == SSLM_NO_STATE ? 0 : (uint64_t)groups[steps[i]] + 1;
-        hash = (hash ^ group) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
+    uint32_t length = 0, length_max = trie->depth_max;
+    for (; length < length_max && state != SSLM_NO_STATE; length++) {
+        uint32_t target = text_steps[state];
+        if (target == SSLM_MANY_STATES) return 0;
+        if (target == state) length = length_max - 1;
+        if (target == SSLM_NO_STATE) break;
+        state = target;
     }
-    return hash;
-}
-
-static int is_alike(const sslm_automaton *automaton, const uint32_t *groups, uint32_t a, uint32_t b)
-{
-    const uint32_t *steps_a = automaton->steps + (size_t)a * automaton->class_count;
-    const uint32_t *steps_b = automaton->steps + (size_t)b * automaton->class_count;
-    if (groups[a] != groups[b]) return 0;
-    for (uint32_t i = 0; i < automaton->class_count; i++) {
-        if ((steps_a[i] == SSLM_NO_STATE) != (steps_b[i] == SSLM_NO_STATE)) return 0;
-        if (steps_a[i] != SSLM_NO_STATE && groups[steps_a[i]] != groups[steps_b[i]]) return 0;
-    }
+    add_up_to(trie, length, mask);
     return 1;
 }
 
-/* Tell apart what one byte more tells apart; groups are numbered by their first states. Returns how many there are. */
-static uint32_t refine(const sslm_automaton *automaton, const uint32_t *groups, uint32_t *finer, uint32_t *table,
-                       uint32_t slot_count)
+void sslm_native_token_mask(const sslm_automaton *automaton, const sslm_token_trie *trie, uint32_t state,
+                            const uint32_t *distances, const uint32_t *text_steps, const uint8_t *rooms,
+                            uint32_t *path, uint32_t *mask)
 {
-    uint32_t group_count = 0;
-    memset(table, 0xff, slot_count * sizeof *table);
-    for (uint32_t state = 0; state < automaton->state_count; state++) {
-        uint32_t slot = (uint32_t)hash_of(automaton, groups, state) & (slot_count - 1);
-        while (table[slot] != SSLM_NO_STATE && !is_alike(automaton, groups, table[slot], state))
-            slot = (slot + 1) & (slot_count - 1);
-        if (table[slot] == SSLM_NO_STATE) {
-            table[slot] = state;
-            finer[state] = group_count++;
-        } else {
-            finer[state] = finer[table[slot]];
-        }
-    }
-    return group_count;
+    uint32_t first = text_steps && set_texts(trie, text_steps, state, mask) ? SSLM_SECTION_OTHER : 0;
+    path[0] = state;
+    for (uint32_t section = first; section < SSLM_SECTION_COUNT; section++)
+        go_through(automaton, trie, section, distances, rooms, path, mask);
 }
-
-uint32_t sslm_native_alike_states(const sslm_automaton *automaton, uint32_t byte_count, uint32_t *groups,
-                                  uint32_t *memory, uint32_t slot_count)
-{
-    uint32_t *finer = memory, *table = memory + automaton->state_count;
-    uint32_t group_count = 1;
-    memset(groups, 0, automaton->state_count * sizeof *groups);
-    for (uint32_t i = 0; i < byte_count; i++) {
-        uint32_t finer_count = refine(automaton, groups, finer, table, slot_count);
-        memcpy(groups, finer, automaton->state_count * sizeof *groups);
-        if (finer_count == group_count) break;
-        group_count = finer_count;
-    }
-    return group_count;
-}
-

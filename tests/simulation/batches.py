@@ -22,8 +22,7 @@ from tests.simulation.models import model_named
 from tests.simulation.observing import all_of_sequence
 from tests.simulation.operations import SEQUENCE_SLOTS
 from tests.simulation.plans import ROWS_MAX, LaterCancellation, WatchedPlan
-from tests.simulation.simulation import Simulation, WrongError
-from tests.simulation.steps import BothSequences
+from tests.simulation.simulation import BothSequences, Simulation, WrongError
 
 
 @dataclass(frozen=True)
@@ -229,11 +228,7 @@ class Batch:
     def _require_in_use(self, one: BothSequences) -> None:
         is_closed = id(one.model) in self._closed_at
         kind = ObjectClosedError if is_closed else SequenceInUseError
-        calls: tuple[Callable[[], object], ...] = (
-            *(lambda: one.real.push([1]), one.real.reset, one.real.snapshot, one.real.stats),
-            *(lambda: one.real.bind(None), lambda: one.real.prefill_content([])),
-        )
-        for call in calls:
+        for call in (lambda: one.real.push([1]), one.real.reset, one.real.snapshot, one.real.stats):
             _, error = self._simulation.outcome(call)
             if type(error) is not kind:
                 self._wrong = f"using a sequence that runs: {error!r}, expected {kind.__name__}"

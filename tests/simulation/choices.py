@@ -19,24 +19,20 @@ class Way(NamedTuple):
     counts_answer: bool = False
 
 
-Key = tuple[str, int, tuple[int, ...] | None]
-
-
 class Rule(NamedTuple):
-    """Index of a way, where the answer begins, and the ids that may be chosen, if not all."""
+    """Index of a way, and where the answer begins."""
 
     way: int = 0
     answer_start: int = 0
-    allowed: tuple[int, ...] | None = None
 
     @property
     def is_plain(self) -> bool:
         return WAYS[self.way].decides == "plain"
 
-    def key(self) -> Key:
+    def key(self) -> tuple[str, int]:
         """Return what is equal for rules that take the same token."""
         way = WAYS[self.way]
-        return way.decides, self.answer_start if way.counts_answer else 0, self.allowed
+        return way.decides, self.answer_start if way.counts_answer else 0
 
 
 _HOT = Choice(decoder=Decoder.SAMPLING, temperature=8 * MICRO, seed=1)

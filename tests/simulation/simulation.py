@@ -1,7 +1,8 @@
 """Runs one schedule on the runtime and on the simulator's model of it, and compares the two."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import MemoryRefusedError
@@ -28,18 +29,39 @@ from tests.simulation.operations import (
     World,
 )
 from tests.simulation.plans import plan_of
-from tests.simulation.schema_calls import SchemaCalls
-from tests.simulation.steps import Both, BothSequences, Step
 
 STATISTICS_PERIOD = 16
 """Checks of which one asks for statistics too."""
+
+Real = TypeVar("Real")
+Model = TypeVar("Model")
 
 
 class WrongError(AssertionError):
     """The runtime did something else than the simulator's model of it."""
 
 
-class Simulation(SchemaCalls):
+@dataclass(slots=True, eq=False)
+class Both(Generic[Real, Model]):
+    """Something of the runtime, and what the model says of it."""
+
+    real: Real
+    model: Model
+
+
+BothSequences = Both[Sequence, expected.Sequence]
+
+
+@dataclass(slots=True)
+class Step:
+    """A call, what it is to do, and where its results go."""
+
+    real: Callable[[], Any]
+    model: Callable[[], Any]
+    keep: Callable[[Any, Any], None] | None = None
+
+
+class Simulation:
     """A world, and one method for each kind of operation.
 
     A method returns the call to make, or None if there is nothing to make it on.
@@ -345,27 +367,25 @@ class Simulation(SchemaCalls):
 
         return Step(lambda: save(one.real, kv=kv), lambda: expected.save_of(one.model, kv=kv), keep)
 
-    def restore(
-        self, save_slot: int, seq: int, pool: int, schema: int | None = None, **given: Any
-    ) -> Step | None:
+    def restore(self, save_slot: int, seq: int, pool: int, **given: Any) -> Step | None:
         saved, both = self.saves[save_slot], self.pools[pool]
         real, own = self.options(**given)
         if saved is None:
             return None
-        identity, hand = MODEL_IDS[own.identity], self.compiled(schema)
+        identity = MODEL_IDS[own.identity]
         return Step(
-            lambda: restore(saved.real, self.program, both.real, identity, real, schema=hand),
-            lambda: expected.restored(self.program, both.model, own, saved.model, schema),
+            lambda: restore(saved.real, self.program, both.real, identity, real),
+            lambda: expected.restored(self.program, both.model, own, saved.model),
             lambda found, wanted: self.put_sequence(seq, Both(found, wanted)),
         )
 
-    def restore_into(self, save_slot: int, seq: int, schema: int | None = None) -> Step | None:
-        saved, one, hand = self.saves[save_slot], self.sequences[seq], self.compiled(schema)
+    def restore_into(self, save_slot: int, seq: int) -> Step | None:
+        saved, one = self.saves[save_slot], self.sequences[seq]
         if saved is None or one is None:
             return None
         return Step(
-            lambda: restore_into(one.real, saved.real, schema=hand),
-            lambda: one.model.restore_into(saved.model, schema),
+            lambda: restore_into(one.real, saved.real),
+            lambda: one.model.restore_into(saved.model),
         )
 
     # Prefixes.

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sslm.native_library import borrow, load_library
 from sslm.schema.spans import FREE
-from sslm.schema.step_table import IN_TEXT, NO_STATE, PLAIN, QUOTE
+from sslm.schema.step_table import KIND_COUNT, MARK, NO_STATE, WHOLE_KINDS
 from sslm.schema.token_tables import TokenTables
 from sslm.schema.token_trie import TokenTrie
 
@@ -62,19 +62,18 @@ class BoundSchema:
         struct.token_bytes, struct.token_offsets = trie.bytes_by_id()
         struct.only_tokens = self._pointer("int32_t *", tables.only.tokens)
         struct.distances = self._pointer("uint32_t *", tables.distances)
-        finite = array("I", (0 if one == NO_STATE else one for one in tables.distances))
-        links, size = self._table.links, trie.depth_max
-        for kind in (PLAIN, IN_TEXT, QUOTE):
-            farthest = links.most(finite, size, kind=kind)
-            struct.farthest[kind] = self._pointer("uint32_t *", farthest)
-        nearest = links.least(tables.distances, size, kind=IN_TEXT)
-        struct.nearest_in_text = self._pointer("uint32_t *", nearest)
+        farthest, nearest = _bounds(tables, trie.depth_max)
+        for kind, bounds in enumerate(zip(farthest, nearest, strict=True)):
+            struct.farthest[kind], struct.nearest[kind] = (
+                self._pointer("uint32_t *", numbers) for numbers in bounds
+            )
+        struct.text_steps = self._pointer("uint32_t *", self._table.text_steps)
         struct.mask_indices = self._pointer("uint32_t *", indices)
         struct.masks = self._pointer("uint32_t *", masks)
         self._only_tokens, self._mask_indices, self._farthest = (
             tables.only.tokens,
             indices,
-            farthest,
+            farthest[MARK],
         )
         self._masks_address = int(self._ffi.cast("uintptr_t", struct.masks))
         struct.end_ids = self._pointer("int32_t *", array("i", self.end_ids))
@@ -143,6 +142,28 @@ class BoundSchema:
         pointer, view = borrow(self._ffi, kind, buffer)
         self._alive.append(view)
         return pointer
+
+
+def _bounds(tables: TokenTables, byte_count: int) -> tuple[list["array[int]"], list["array[int]"]]:
+    """Return the largest and the least distance of what each state leads to.
+
+    By no byte up to those of a token, of kinds up to each; by whole characters for ``WHOLE_KINDS``.
+    """
+    links, distances = tables.table.links, tables.distances
+    finite = array("I", (0 if one == NO_STATE else one for one in distances))
+    # Tokens of whole characters end in no state inside of one, which is farther from an end.
+    whole_finite, whole_distances = array("I", finite), array("I", distances)
+    for state, is_whole in enumerate(tables.table.whole_states()):
+        if not is_whole:
+            whole_finite[state], whole_distances[state] = 0, NO_STATE
+    most, least = [], []
+    for kind in range(KIND_COUNT):
+        of_most, of_least = (finite, distances)
+        if kind in WHOLE_KINDS:
+            of_most, of_least = whole_finite, whole_distances
+        most.append(links.most(of_most, byte_count, kind=kind))
+        least.append(links.least(of_least, byte_count, kind=kind))
+    return most, least
 
 
 def _with_ends(tables: TokenTables, end_ids: Sequence[int]) -> tuple[bytes, "array[int]"]:

@@ -9,12 +9,12 @@ from sslm.native_library import borrow, load_library
 NO_STATE: Final = 0xFFFFFFFF
 """Where a byte leads that a state does not take."""
 
-PLAIN: Final = 0
-"""The kind of bytes that stay inside of a text, and end between its characters."""
-IN_TEXT: Final = 1
-"""The kind of bytes that stay inside of a text, but for those above."""
-QUOTE: Final = 2
-"""The kind of the quotation mark, which ends a text."""
+KIND_COUNT: Final = 7
+"""Kinds of bytes, as sslm_native.h tells them apart."""
+WHOLE_KINDS: Final = (3, 4)
+"""Those whose bounds are of what whole characters lead to, and no more."""
+MARK: Final = 6
+"""The highest kind: quotation marks and control characters, which no text has as they are."""
 
 
 class ByteAutomaton(Protocol):
@@ -110,6 +110,29 @@ class StepTable:
         """What leads to what."""
         return StateLinks(self)
 
+    @cached_property
+    def text_steps(self) -> "array[int]":
+        """Where one character of a text leads from each state, whichever it may be.
+
+        Of all but quotation marks, backslashes and control characters: ``NO_STATE`` if none is
+        taken, ``MANY_STATES`` if not all lead to one state.
+        """
+        found = array("I", bytes(4 * self.state_count))
+        out, view = borrow(self._ffi, "uint32_t *", found, is_writable=True)
+        load_library().lib.sslm_native_text_steps(self.struct, out)
+        view.release()
+        return found
+
+    def whole_states(self) -> bytearray:
+        """Return 1 for each state to which whole characters may lead, 0 for those inside of one."""
+        found, memory = bytearray(self.state_count), bytearray(self.state_count)
+        out, out_view = borrow(self._ffi, "uint8_t *", found, is_writable=True)
+        scratch, scratch_view = borrow(self._ffi, "uint8_t *", memory, is_writable=True)
+        load_library().lib.sslm_native_whole_states(self.struct, out, scratch)
+        out_view.release()
+        scratch_view.release()
+        return found
+
     def _pointer(self, kind: str, buffer: Any) -> Any:
         pointer, view = borrow(self._ffi, kind, buffer)
         self._alive.append(view)
@@ -134,7 +157,7 @@ class StateLinks:
         self._state_count = table.state_count
         self._alive: list[memoryview] = []
         self.struct = self._ffi.new("sslm_links *")
-        rows = 3 * table.state_count + 1
+        rows = KIND_COUNT * table.state_count + 1
         for name in ("rows", "source_rows", "memory"):
             setattr(self.struct, name, self._pointer(array("I", bytes(4 * rows))))
         for name in ("targets", "sources"):
@@ -147,7 +170,7 @@ class StateLinks:
         Args:
             numbers: uint32, of each state.
             byte_count: How many bytes.
-            kind: ``PLAIN``, ``IN_TEXT`` or ``QUOTE``: none of them is of a higher one.
+            kind: Up to ``MARK``; none of them is of a higher one.
         """
         return self._reached(numbers, byte_count, kind=kind, is_least=False)
 
@@ -158,7 +181,7 @@ class StateLinks:
     def _reached(
         self, numbers: "array[int]", byte_count: int, *, kind: int, is_least: bool
     ) -> "array[int]":
-        found, memory = array("I", numbers), array("I", bytes(4 * self._state_count))
+        found, memory = array("I", numbers), array("I", bytes(16 * self._state_count))
         out, out_view = borrow(self._ffi, "uint32_t *", found, is_writable=True)
         scratch, scratch_view = borrow(self._ffi, "uint32_t *", memory, is_writable=True)
         self._lib.sslm_native_reach(

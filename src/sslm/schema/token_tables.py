@@ -60,7 +60,7 @@ def build_token_tables(table: StepTable, trie: TokenTrie, split: Split | None) -
     distances = work.distances(only)
     if distances[0] == NO_STATE:
         raise UnspellableSchemaError
-    groups = work.groups(distances)
+    groups = work.groups()
     indices = array("I", [NO_STATE]) * table.state_count
     masks: dict[bytes, int] = {}
     index_of_group: dict[int, int] = {}
@@ -93,6 +93,13 @@ class _Work:
         self._trie = trie
         self._path = array("I", bytes(4 * (trie.depth_max + 1)))
         self._mask = bytearray((trie.vocab_size + 31) // 32 * 4)
+        self._rooms = bytearray(table.state_count)
+        steps, steps_view = borrow(self._ffi, "uint32_t *", table.text_steps)
+        rooms, rooms_view = borrow(self._ffi, "uint8_t *", self._rooms, is_writable=True)
+        self._lib.sslm_native_text_rooms(steps, table.state_count, rooms)
+        steps_view.release()
+        rooms_view.release()
+        self._is_spellable = False
 
     def distances(self, only: OnlyTokens) -> "array[int]":
         """Return the fewest tokens from each state to an accepting one."""
@@ -117,21 +124,24 @@ class _Work:
                 limit=limits.SCHEMA_LOOK_COUNT_MAX,
                 where=_WHERE,
             )
+        self._is_spellable = NO_STATE not in distances
         return distances
 
-    def groups(self, distances: "array[int]") -> "array[int]":
+    def groups(self) -> "array[int]":
         """Number the states so that those with one number have one mask."""
         count = self._table.state_count
         slot_count = 1 << (2 * count).bit_length()
         groups = array("I", bytes(4 * count))
-        memory = array("I", bytes(4 * (count + slot_count)))
+        memory = array("I", bytes(4 * (6 * count + 2 * slot_count)))
         pointer, view = borrow(self._ffi, "uint32_t *", groups, is_writable=True)
         scratch, scratch_view = borrow(self._ffi, "uint32_t *", memory, is_writable=True)
         depth = self._trie.depth_max
-        self._lib.sslm_native_alike_states(self._table.struct, depth, pointer, scratch, slot_count)
+        self._lib.sslm_native_alike_states(
+            self._table.struct, self._table.links.struct, depth, pointer, scratch, slot_count
+        )
         view.release()
         scratch_view.release()
-        if NO_STATE in distances:
+        if not self._is_spellable:
             # What cannot be completed differs from state to state.
             return array("I", range(count))
         return groups
@@ -142,10 +152,14 @@ class _Work:
         path, path_view = borrow(self._ffi, "uint32_t *", self._path, is_writable=True)
         mask, mask_view = borrow(self._ffi, "uint32_t *", self._mask, is_writable=True)
         lengths, lengths_view = borrow(self._ffi, "uint32_t *", distances)
+        steps, steps_view = borrow(self._ffi, "uint32_t *", self._table.text_steps)
+        rooms, rooms_view = borrow(self._ffi, "uint8_t *", self._rooms)
+        if not self._is_spellable:
+            steps = rooms = self._ffi.NULL
         self._lib.sslm_native_token_mask(
-            self._table.struct, self._trie.struct, state, lengths, NO_STATE - 1, path, mask
+            self._table.struct, self._trie.struct, state, lengths, steps, rooms, path, mask
         )
-        for view in (path_view, mask_view, lengths_view):
+        for view in (path_view, mask_view, lengths_view, steps_view, rooms_view):
             view.release()
         return bytes(self._mask)
 

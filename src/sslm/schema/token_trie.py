@@ -1,6 +1,8 @@
 """The bytes of a vocabulary's tokens, each common beginning once."""
 
+import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Final
@@ -18,6 +20,25 @@ _ARRAYS: Final = (
     ("tails", "uint16_t *", "H"),
     ("kinds", "uint8_t *", "B"),
 )
+
+_ALNUM, _PLAIN, _WHOLE, _OTHER = range(4)
+_LONGER_MASKS: Final = 16
+_SPECIAL: Final = re.compile(rb'[\x00-\x1f"\\]')
+
+
+def _section(token: bytes) -> int:
+    """Return which section of a vocabulary a token is in; see sslm_native.h."""
+    if token.isalnum():
+        return _ALNUM
+    if _SPECIAL.search(token):
+        return _OTHER
+    if token.isascii():
+        return _PLAIN
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return _OTHER
+    return _WHOLE
 
 
 class TokenTrie:
@@ -47,7 +68,8 @@ class TokenTrie:
             raise OptionRangeError("tokens", f"{outside}: {tokens[outside]!r}", expected)
         self.tokens = tokens
         self.vocab_size = vocab_size
-        ids = sorted(tokens, key=lambda token_id: (tokens[token_id], token_id))
+        sections = {token_id: _section(token) for token_id, token in tokens.items()}
+        ids = sorted(tokens, key=lambda one: (sections[one], tokens[one], one))
         sizes = [len(tokens[token_id]) for token_id in ids]
         self.depth_max = max(sizes, default=0)
         # Of several tokens with the same bytes the lowest comes last, and stays.
@@ -58,13 +80,14 @@ class TokenTrie:
         blob = b"".join([tokens[token_id] for token_id in ids])
         self._ids = array("i", ids)
         self._offsets = array("I", accumulate(sizes, initial=0))
-        self.struct = self._built(blob, len(ids))
+        self.struct = self._built(blob, [sections[one] for one in ids])
 
-    def _built(self, blob: bytes, count: int) -> Any:
+    def _built(self, blob: bytes, sections: list[int]) -> Any:
         listed = self._ffi.new("sslm_token_list *")
         listed.bytes = self._pointer("uint8_t *", blob)
         listed.offsets = self._pointer("uint32_t *", self._offsets)
-        listed.count = count
+        listed.count = len(sections)
+        listed.section_tokens = [bisect_left(sections, one) for one in range(_OTHER + 2)]
         prefixes = self._ffi.new("sslm_token_prefixes *")
         struct = self._ffi.new("sslm_token_trie *")
         for name, kind, code in _ARRAYS:
@@ -72,12 +95,36 @@ class TokenTrie:
             pointer = self._pointer(kind, room, is_writable=True)
             setattr(prefixes, name, pointer)
             setattr(struct, name, pointer)
+        section_nodes = self._pointer(
+            "uint32_t *", array("I", bytes(4 * (_OTHER + 2))), is_writable=True
+        )
+        prefixes.section_nodes = struct.section_nodes = section_nodes
         path = array("I", bytes(4 * (self.depth_max + 1)))
         prefixes.path = self._pointer("uint32_t *", path, is_writable=True)
         struct.node_count = load_library().lib.sslm_native_token_prefixes(listed, prefixes)
         struct.token_ids = self._pointer("int32_t *", self._ids)
         struct.depth_max = self.depth_max
+        self._add_masks(listed, struct)
         return struct
+
+    def _add_masks(self, listed: Any, struct: Any) -> None:
+        words = (self.vocab_size + 31) // 32
+        found = self._ffi.new("sslm_token_masks *")
+        long_max = listed.section_tokens[_OTHER]
+        for name, kind, code, count in (
+            ("section_masks", "uint32_t *", "I", words * (_OTHER + 1)),
+            ("longer_masks", "uint32_t *", "I", words * _LONGER_MASKS),
+            ("long_tokens", "uint32_t *", "I", long_max),
+            ("long_lengths", "uint16_t *", "H", long_max),
+        ):
+            room = array(code, bytes(array(code).itemsize * max(count, 1)))
+            pointer = self._pointer(kind, room, is_writable=True)
+            setattr(found, name, pointer)
+            setattr(struct, name, pointer)
+        struct.mask_words = words
+        struct.long_count = load_library().lib.sslm_native_token_masks(
+            listed, struct.token_ids, words, found
+        )
 
     def _pointer(self, kind: str, buffer: Any, *, is_writable: bool = False) -> Any:
         pointer, view = borrow(self._ffi, kind, buffer, is_writable=is_writable)

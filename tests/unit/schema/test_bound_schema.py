@@ -2,10 +2,12 @@
 
 import ctypes
 
-from hypothesis import assume, given
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sslm.schema.bound_schema import ANY_COUNT, START, BoundSchema
+from sslm.schema.compiling import compile_schema
 from sslm.schema.step_table import NO_STATE, StepTable
 from sslm.schema.token_tables import build_token_tables
 from sslm.schema.token_trie import TokenTrie
@@ -49,6 +51,78 @@ def test_masks_leave_out_what_does_not_fit(
                 for token_id in allowed[state]
                 if distances[schema.step(state, token_id)] < remaining
             }
+            assert mask_ids(schema, state, remaining) == fitting | at_end
+
+
+TEXTS = (
+    {"type": "string", "minLength": 3, "maxLength": 20},
+    {"type": "string", "minLength": 19},
+    {"type": "string", "pattern": "^[a-z]{2}[0-9a-f]{2,}$"},
+    {"type": "string", "pattern": "aB"},
+    {"type": "array", "items": {"type": "string", "maxLength": 2}, "minItems": 2},
+    {"type": "object", "properties": {"aB": {"type": "integer"}}, "required": ["aB"]},
+)
+"""What bounds lengths, alphabets, and what must be met somewhere."""
+
+ENDS = (
+    "a",
+    "b",
+    "B",
+    "7",
+    ".",
+    " ",
+    '"',
+    "\\",
+    "\n",
+    ",",
+    ":",
+    "{",
+    "}",
+    "[",
+    "]",
+    "é",
+    "漢",
+    "😀",
+)
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn) -> dict[int, bytes]:
+    """Every byte that the schemas take, and tokens of whole, broken, many and quoted characters."""
+    texts = st.text(ENDS, min_size=1, max_size=6).map(str.encode)
+    bounds = st.tuples(texts, st.integers(0, 3), st.integers(0, 3))
+    cut = bounds.map(lambda one: one[0][one[1] : len(one[0]) - one[2]] or one[0])
+    long = st.tuples(st.sampled_from("aB7. é"), st.integers(14, 22), texts)
+    ends = long.map(lambda one: (one[0] * one[1]).encode() + one[2])
+    quoted = texts.map(lambda text: b'a"' + text)
+    found = draw(st.lists(st.one_of(texts, cut, long.map(_repeated), ends, quoted), max_size=24))
+    return dict(enumerate([bytes([byte]) for byte in range(256)] + found))
+
+
+def _repeated(one: tuple[str, int, bytes]) -> bytes:
+    return (one[0] * one[1]).encode()
+
+
+@pytest.mark.parametrize("document", TEXTS, ids=str)
+@settings(max_examples=8)
+@given(tokens=vocabularies())
+def test_masks_of_texts_leave_out_what_does_not_fit(
+    document: dict[str, object], tokens: dict[int, bytes]
+) -> None:
+    table = StepTable(compile_schema(document).automaton)
+    end_id = len(tokens)
+    trie = TokenTrie(tokens, end_id + 1)
+    tables = build_token_tables(table, trie, None)
+    schema = BoundSchema(tables, trie, digest=bytes(32), end_ids=(end_id,))
+    for state in range(table.state_count):
+        targets = {one: table.step(state, token) for one, token in tokens.items()}
+        steps = {one: target for one, target in targets.items() if target is not None}
+        lengths = {one: schema.distance(target) for one, target in steps.items()}
+        at_end = {end_id} if schema.is_accepting(state) else set()
+        assert mask_ids(schema, state, ANY_COUNT) == set(steps) | at_end
+        assert schema.distance(state) == 0 or schema.distance(state) == min(lengths.values()) + 1
+        for remaining in range(max(lengths.values(), default=0) + 3):
+            fitting = {one for one, length in lengths.items() if length < remaining}
             assert mask_ids(schema, state, remaining) == fitting | at_end
 
 

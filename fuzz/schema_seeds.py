@@ -9,6 +9,11 @@ from sslm.formats.schema_tables import FREE, NONE, StateTables
 
 VOCAB_SIZE = 256
 """Every byte is a token."""
+OPTIONS = (
+    b'{"canonical_spans":true,"compiler_version":1,"formats":"assert","free_levels":2,'
+    b'"recursion_levels":4,"unknown_keywords":"refuse"}'
+)
+"""How a schema is said to be compiled."""
 _A, _B, _C = b"abc"
 
 
@@ -29,8 +34,7 @@ def _record(name: str, only_token: int) -> SchemaRecord:
     first = only_token == FREE
     return SchemaRecord(
         name=name,
-        options=b'{"canonical_spans":true,"compiler_version":1,"formats":"assert","free_levels":2,'
-        b'"recursion_levels":4,"unknown_keywords":"refuse"}',
+        options=OPTIONS,
         document=b'{"pattern":"^a(b|[0-9]+c)$"}',
         documents=b'{"https://example.com/a":true}' if first else b"",
         vocabulary_sha256=bytes(32),

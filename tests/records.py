@@ -4,7 +4,7 @@ from array import array
 from dataclasses import replace
 
 from sslm.formats.choice_record import SavedChoice
-from sslm.formats.record_blob import RecordFinish, SavedRecord
+from sslm.formats.record_blob import RecordedSchema, RecordFinish, SavedRecord
 
 PLAIN_CHOICE = SavedChoice(
     decoder=0,
@@ -62,4 +62,9 @@ RICH_RECORD = replace(
     links=bytes(range(64)),
     segments=bytes(range(24)),
     segment_count=3,
+)
+SCHEMA_RECORD = replace(
+    RECORD,
+    finish=RecordFinish.DEAD_END,
+    schema=RecordedSchema(digest=b"s" * 32, name="side-1", is_fitted=True, allows_ends=False),
 )

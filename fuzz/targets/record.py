@@ -1,19 +1,18 @@
 """Bytes as a record with a hash that is right, up to its replay."""
 
-from functools import cache
 from typing import Final
 
-from fuzz.record_seeds import recorded_artifact
+from fuzz.record_seeds import recorded_artifact, recorded_schema, recorded_tokenizer
 from fuzz.sealed_mutation import sealed, sealed_mutation
 from fuzz.target import ByteMutator, Outcomes, Target, require
 from sslm.engine.replay import replay_record
 from sslm.engine.runner import open_backend
 from sslm.errors.base import ArtifactError
+from sslm.errors.records import RecordSchemaError
 from sslm.formats.record_blob import encode_record
 from sslm.formats.record_reading import read_record
 from sslm.numerics.digests import answer_digest
 from sslm.program.plan import Backend
-from sslm.text.tokenizer import Tokenizer
 
 _SIZE_BYTES_MAX: Final = 1 << 12
 
@@ -25,12 +24,17 @@ def run(data: bytes, outcomes: Outcomes) -> None:
         with outcomes.refusals(ArtifactError):
             read_record(data)
             outcomes.reached("read without its hash")
-    with outcomes.refusals(ArtifactError):
+    with outcomes.refusals(ArtifactError, RecordSchemaError):
         record = read_record(blob)
         require(encode_record(record) == blob, "what is read is written as the same bytes")
         outcomes.reached("read")
         report = replay_record(
-            record, recorded_artifact(), _tokenizer(), open_backend=_backend, threads=1
+            record,
+            recorded_artifact(),
+            recorded_tokenizer(),
+            open_backend=_backend,
+            threads=1,
+            schema=recorded_schema() if record.schema else None,
         )
         outcomes.reached("identical" if report.identical else "different")
         ids = list(report.token_ids)
@@ -40,11 +44,6 @@ def run(data: bytes, outcomes: Outcomes) -> None:
             require(answer_digest(last, ids) == record.digest, "and the recorded digest")
         else:
             require(report.first_difference is not None, "a difference has a place")
-
-
-@cache
-def _tokenizer() -> Tokenizer:
-    return Tokenizer(recorded_artifact().vocabulary)
 
 
 def _backend() -> Backend:
@@ -61,6 +60,7 @@ TARGET: Final = Target(
     subject="a sealed record to its reader, and what it says to a replay",
     run=run,
     modules=(
+        "sslm.engine.recorded_schema",
         "sslm.engine.reexecution",
         "sslm.engine.replay",
         "sslm.engine.replay_locating",

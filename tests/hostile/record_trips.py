@@ -8,6 +8,7 @@ from pathlib import Path
 from sslm.engine.model import Model
 from sslm.engine.replay import replay_record
 from sslm.engine.runner import open_backend
+from sslm.engine.schema import Schema
 from sslm.formats.record_blob import encode_record
 from sslm.formats.record_reading import read_record
 from tests.converted import stories_artifact
@@ -25,6 +26,7 @@ class RecordSubject:
     name: str
     model: Model
     sound: bytes
+    schema: Schema | None = None
 
 
 def record_subjects() -> Iterator[RecordSubject]:
@@ -44,6 +46,9 @@ def record_subjects() -> Iterator[RecordSubject]:
         yield RecordSubject("record, sampled", model, path.read_bytes())
         model.generate(_PROMPT, max_tokens=4, record=path, damping="0.9", repetition_penalty=2)
         yield RecordSubject("record, damped", model, path.read_bytes())
+        schema = Schema.compile({"enum": ["left", "right", 1, 123456]}, tokenizer=model.tokenizer)
+        model.generate(_PROMPT, max_tokens=8, record=path, schema=schema, end_of_text="never")
+        yield RecordSubject("record, schema", model, path.read_bytes(), schema)
 
 
 def record_trip(subject: RecordSubject) -> Trip:
@@ -65,6 +70,7 @@ def record_trip(subject: RecordSubject) -> Trip:
             subject.model.tokenizer,
             open_backend=lambda: open_backend("native", tier="auto", threads=1),
             threads=1,
+            schema=subject.schema if record.schema else None,
         )
         found = {name: getattr(record, name) for name in _COMPUTED}
         if report.identical and found != {name: getattr(sound, name) for name in _COMPUTED}:

@@ -14,7 +14,7 @@ from tests.hostile.spoiled_blobs import require_named_ends
 
 NAMES = [
     *("record, links", "record, segments", "record, stops"),
-    *("record, sampled", "record, damped"),
+    *("record, sampled", "record, damped", "record, schema"),
 ]
 
 

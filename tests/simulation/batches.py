@@ -22,7 +22,8 @@ from tests.simulation.models import model_named
 from tests.simulation.observing import all_of_sequence
 from tests.simulation.operations import SEQUENCE_SLOTS
 from tests.simulation.plans import ROWS_MAX, LaterCancellation, WatchedPlan
-from tests.simulation.simulation import BothSequences, Simulation, WrongError
+from tests.simulation.simulation import Simulation, WrongError
+from tests.simulation.steps import BothSequences
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,11 @@ class Batch:
     def _require_in_use(self, one: BothSequences) -> None:
         is_closed = id(one.model) in self._closed_at
         kind = ObjectClosedError if is_closed else SequenceInUseError
-        for call in (lambda: one.real.push([1]), one.real.reset, one.real.snapshot, one.real.stats):
+        calls: tuple[Callable[[], object], ...] = (
+            *(lambda: one.real.push([1]), one.real.reset, one.real.snapshot, one.real.stats),
+            *(lambda: one.real.bind(None), lambda: one.real.prefill_content([])),
+        )
+        for call in calls:
             _, error = self._simulation.outcome(call)
             if type(error) is not kind:
                 self._wrong = f"using a sequence that runs: {error!r}, expected {kind.__name__}"

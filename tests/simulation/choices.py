@@ -19,20 +19,24 @@ class Way(NamedTuple):
     counts_answer: bool = False
 
 
+Key = tuple[str, int, tuple[int, ...] | None]
+
+
 class Rule(NamedTuple):
-    """Index of a way, and where the answer begins."""
+    """Index of a way, where the answer begins, and the ids that may be chosen, if not all."""
 
     way: int = 0
     answer_start: int = 0
+    allowed: tuple[int, ...] | None = None
 
     @property
     def is_plain(self) -> bool:
         return WAYS[self.way].decides == "plain"
 
-    def key(self) -> tuple[str, int]:
+    def key(self) -> Key:
         """Return what is equal for rules that take the same token."""
         way = WAYS[self.way]
-        return way.decides, self.answer_start if way.counts_answer else 0
+        return way.decides, self.answer_start if way.counts_answer else 0, self.allowed
 
 
 _HOT = Choice(decoder=Decoder.SAMPLING, temperature=8 * MICRO, seed=1)

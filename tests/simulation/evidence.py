@@ -7,7 +7,7 @@ from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.snapshot import Snapshot
 from tests.simulation import expected
-from tests.simulation.choices import Rule
+from tests.simulation.choices import Key, Rule
 from tests.simulation.oracle import Answer, Question, Reply
 
 TokenIds = tuple[int, ...]
@@ -33,7 +33,7 @@ class Evidence:
     def __init__(self, model: str) -> None:
         self._model = model
         self._seen: dict[tuple[int, TokenIds], Seen] = {}
-        self._chosen: dict[tuple[int, TokenIds, tuple[str, int]], tuple[Rule, int]] = {}
+        self._chosen: dict[tuple[int, TokenIds, Key], tuple[Rule, int]] = {}
         self.contradiction: str | None = None
         """Two things seen after the same tokens that differ, or None."""
 
@@ -49,7 +49,8 @@ class Evidence:
     def note_chunk(self, real: Chunk, model: expected.Sequence) -> None:
         """Note what was chosen after each scored row of a chunk that has just come to its end."""
         span = real.span
-        if span.selected is None:
+        # What follows a schema and has tokens pending was not chosen as its mask is now.
+        if span.selected is None or (model.bound is not None and model.progress.pending):
             return
         chosen, ids = memoryview(span.selected).cast("B").cast("i"), model.progress.ids
         first = len(ids) - span.row_count + span.first_logits_row
@@ -64,9 +65,10 @@ class Evidence:
 
     def _choose(self, model: expected.Sequence, ids: TokenIds, selected: int) -> None:
         """Note what was chosen by a rule; plain ones are asked for with everything else."""
-        identity, rule = model.options.identity, model.rule
-        self._add(identity, ids, Seen(selected=selected if rule.is_plain else None))
-        if not rule.is_plain:
+        identity, rule = model.options.identity, model.rule._replace(allowed=model.allowed())
+        is_plain = rule.is_plain and rule.allowed is None
+        self._add(identity, ids, Seen(selected=selected if is_plain else None))
+        if not is_plain:
             key = identity, ids, rule.key()
             _, before = self._chosen.setdefault(key, (rule, selected))
             if before != selected:
@@ -103,14 +105,14 @@ class Evidence:
             for (whose, beginning, _), (rule, _) in self._chosen.items()
             if whose == identity and ids[: len(beginning)] == beginning
         ]
-        return tuple(sorted(found))
+        return tuple(sorted(found, key=repr))
 
     def compare(self, questions: list[Question], answers: list[Reply]) -> str | None:
         """Return the first difference from what the oracle says, if any."""
         if self.contradiction:
             return self.contradiction
         right: dict[tuple[int, TokenIds], tuple[Question, list[Answer]]] = {}
-        chosen: dict[tuple[int, TokenIds, tuple[str, int]], int] = {}
+        chosen: dict[tuple[int, TokenIds, Key], int] = {}
         for question, (answer, selected) in zip(questions, answers, strict=True):
             for (stop, rule), found_id in zip(question.rules, selected, strict=True):
                 chosen[question.identity, question.token_ids[:stop], rule.key()] = found_id

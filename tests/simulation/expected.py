@@ -8,6 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sslm.errors.base import SslmError
+from sslm.errors.binding import (
+    SchemaBindError,
+    SchemaBudgetTokensError,
+    SchemaDeadEndError,
+    SchemaSpanUnreachableError,
+    SchemaUnboundError,
+)
 from sslm.errors.runtime import (
     ChoiceUnfinishedError,
     ContextLengthError,
@@ -30,11 +37,13 @@ from sslm.errors.saves import (
     SaveLogitsError,
     SaveModelError,
     SaveRowsError,
+    SaveSchemaError,
     SaveScoresError,
 )
 from sslm.program.program import Program
-from sslm.program.sequence_data import SCORE_REFUSED
+from sslm.program.sequence_data import NONE_ALLOWED, SCORE_REFUSED
 from sslm.program.states import PAGE_TOKENS
+from tests.simulation.answers import START, Bound, Place
 from tests.simulation.choices import Rule
 from tests.simulation.models import LONGEST
 
@@ -136,6 +145,9 @@ class Progress:
     """The segment that runs next to choose anew after the last position, or None."""
     layers_run: int = 0
     chunk_count: int = 0
+    place: Place = START
+    """Behind all tokens, if a schema is followed."""
+    forced_count: int = 0
 
     @property
     def pending_count(self) -> int:
@@ -183,11 +195,21 @@ class Progress:
 class Snapshot:
     """What somebody can adopt."""
 
-    def __init__(self, holder: Holder, progress: Progress, identity: int, rule: Rule) -> None:
+    def __init__(
+        self, holder: Holder, progress: Progress, identity: int, rule: Rule, bound: Bound | None
+    ) -> None:
         self.holder = holder
         self.rule = rule
         self.progress = progress
         self.identity = identity
+        self.bound = bound
+
+    def unbound(self, program: Program) -> "Snapshot":
+        """The same without its schema, and so without what was chosen by it."""
+        if self.bound is None:
+            return self
+        progress = replace(self.progress.chosen_anew(program), place=START)
+        return Snapshot(self.holder, progress, self.identity, self.rule, None)
 
 
 class Sequence:
@@ -200,6 +222,8 @@ class Sequence:
         self.options = options
         self.progress = Progress()
         self.rule = Rule()
+        self.bound: Bound | None = None
+        self.is_used = False
         self.is_closed = False
         self.holder = Holder(pool, pool.take(options.reserved_pages))
 
@@ -219,7 +243,8 @@ class Sequence:
             "pending_tokens": self.progress.pending_count,
             "layers_run": self.progress.layers_run,
             "layers_ceiling": self.progress.chunk_count * self.program.layer_count,
-            "forced_tokens": 0,
+            "forced_tokens": self.progress.forced_count,
+            "is_accepting": self.bound is not None and self.bound.is_accepting(self.progress.place),
             "resident_pages": len(pages),
             "shared_pages": sum(self.pool.owner_count(page) > 1 for page in pages),
         }
@@ -235,11 +260,26 @@ class Sequence:
 
     def prefill(self, ids: list[int], bad: str | None) -> int:
         self.require_open()
-        progress, refusal = self.progress, None
+        refusal = None if bad is None else RefusedError(_bad_class(bad), index=len(ids))
+        return self._admit_some(ids, refusal)
+
+    def _admit_some(
+        self, ids: list[int], refusal: RefusedError | None, places: list[Place] | None = None
+    ) -> int:
+        count, shortage = self._room(len(ids))
+        refusal = shortage if count < len(ids) else refusal
+        if count or refusal is None:
+            self._admit(ids[:count], places and places[count], forced=count)
+        if refusal is not None:
+            refusal.facts["consumed_tokens"] = count
+            raise refusal
+        return count
+
+    def _room(self, wanted_count: int) -> tuple[int, RefusedError | None]:
+        """Take pages for some more tokens; return for how many, and why there are no more."""
+        refusal, progress = None, self.progress
         longest = self.options.context_tokens
-        wanted = progress.token_count + len(ids)
-        if bad is not None:
-            refusal = RefusedError(_bad_class(bad), index=len(ids))
+        wanted = progress.token_count + wanted_count
         if wanted > longest:
             facts = {"needed_tokens": wanted, "limit_tokens": longest}
             refusal = RefusedError(ContextLengthError, **facts)
@@ -249,28 +289,78 @@ class Sequence:
             refusal = RefusedError(KvPoolExhaustedError, needed_pages=missing, free_pages=free)
         self.holder.pages = self.holder.pages + self.pool.take(max(0, min(missing, free)))
         room = min(longest, len(self.holder.pages) * PAGE_TOKENS) - progress.token_count
-        count = min(room, len(ids))
-        self._admit(ids[:count])
-        if refusal is not None:
-            refusal.facts["consumed_tokens"] = count
-            raise refusal
-        return count
+        return min(room, wanted_count), refusal
 
     def decode(self) -> int:
+        return self.decode_span(1)[0]
+
+    def decode_span(self, most: int | None) -> list[int]:
         self.require_open()
-        if self.progress.pending_count:
-            raise RefusedError(SequenceBusyError, pending=self.progress.pending_count)
-        last = len(self.progress.ids) - 1
-        if self.progress.rescoring is not None:
-            raise RefusedError(ChoiceUnfinishedError, position=last)
-        if self.progress.selected is None:
-            raise RefusedError(NothingChosenError, position=len(self.progress.ids))
-        if self.progress.selected == SCORE_REFUSED:
-            raise RefusedError(NumericStepRefusedError, position=last)
+        if most is not None and most < 1:
+            raise RefusedError(OptionRangeError, option="most")
+        token_id = self._chosen()
         self._require_room(1)
-        token_id = self.progress.selected
-        self._admit([token_id])
-        return token_id
+        if self.bound is None:
+            self._admit([token_id])
+            return [token_id]
+        span = self.bound.span(self.progress.place, token_id, most)
+        if len(span) > 1:
+            span = span[: self._room(len(span))[0]]
+        ids = [token_id for token_id, _ in span]
+        self._admit(ids, span[-1][1], forced=len(span) - 1)
+        return ids
+
+    def _chosen(self) -> int:
+        progress, last = self.progress, len(self.progress.ids) - 1
+        if progress.pending_count:
+            raise RefusedError(SequenceBusyError, pending=progress.pending_count)
+        if progress.rescoring is not None:
+            raise RefusedError(ChoiceUnfinishedError, position=last)
+        if progress.selected is None:
+            raise RefusedError(NothingChosenError, position=len(progress.ids))
+        if progress.selected == SCORE_REFUSED:
+            raise RefusedError(NumericStepRefusedError, position=last)
+        if progress.selected == NONE_ALLOWED:
+            raise RefusedError(SchemaDeadEndError, position=last)
+        return progress.selected
+
+    # A schema.
+
+    def bind(self, bound: Bound | None) -> None:
+        self.require_open()
+        if self.is_used:
+            raise RefusedError(SchemaBindError, token_count=self.progress.token_count)
+        if bound is not None:
+            self._require_bindable(bound)
+        self.bound = bound
+
+    def _require_bindable(self, bound: Bound) -> None:
+        if self.options.has_all_logits:
+            raise RefusedError(OptionRangeError, option="has_all_logits")
+        most, needed = bound.answer_tokens, bound.automaton.shortest(0)
+        if most is not None and most < 1:
+            raise RefusedError(OptionRangeError, option="answer_tokens")
+        if most is not None and needed is not None and most < needed:
+            facts = {"budget_tokens": most, "needed_tokens": needed}
+            raise RefusedError(SchemaBudgetTokensError, **facts)
+
+    def content(self, ids: list[int], bad: str | None) -> int:
+        self.require_open()
+        if self.bound is None:
+            raise RefusedError(SchemaUnboundError)
+        refusal = None if bad is None else RefusedError(_bad_class(bad), index=len(ids))
+        places = [self.progress.place]
+        for index, token_id in enumerate(ids):
+            after = self.bound.after_content(places[-1], token_id)
+            if after is None:
+                refusal = RefusedError(SchemaSpanUnreachableError, token_id=token_id, index=index)
+                break
+            places.append(after)
+        return self._admit_some(ids[: len(places) - 1], refusal, places)
+
+    def allowed(self) -> tuple[int, ...] | None:
+        """Return what the schema lets follow, or None if there is none."""
+        return None if self.bound is None else self.bound.allowed(self.progress.place)
 
     def _require_room(self, count: int) -> None:
         needed, longest = self.progress.token_count + count, self.options.context_tokens
@@ -280,10 +370,14 @@ class Sequence:
         if missing > 0:
             self.holder.pages = self.holder.pages + self.pool.take(missing)
 
-    def _admit(self, ids: list[int]) -> None:
+    def _admit(self, ids: list[int], place: Place | None = None, *, forced: int = 0) -> None:
+        self.is_used = True
         if ids:
             pending = self.progress.pending + tuple(ids)
             self.progress = replace(self.progress, pending=pending, selected=None, rescoring=None)
+        if place is not None:
+            count = self.progress.forced_count + forced
+            self.progress = replace(self.progress, place=place, forced_count=count)
 
     def choose(self, rule: Rule) -> None:
         self.require_open()
@@ -383,7 +477,7 @@ class Sequence:
         full = len(self.progress.ids) // PAGE_TOKENS
         holder = Holder(self.pool, self.holder.pages[:full])
         progress = self.progress.frozen(self.program)
-        return Snapshot(holder, progress, self.options.identity, self.rule)
+        return Snapshot(holder, progress, self.options.identity, self.rule, self.bound)
 
     def adopt(self, snapshot: Snapshot) -> None:
         self.require_open()
@@ -400,30 +494,47 @@ class Sequence:
             raise RefusedError(SnapshotMismatchError, what="the rows of a chunk")
         if chunk is not None and chunk.scored_count > 1 and not self.options.has_all_logits:
             raise RefusedError(SnapshotMismatchError, what="the rows that are scored")
+        self._require_same_schema(snapshot)
         if snapshot.holder.is_released:
             raise RefusedError(ObjectClosedError, kind="snapshot")
         shared = snapshot.holder.pages
         own = max(page_count_for(token_count), self.options.reserved_pages) - len(shared)
         taken = self.pool.take(max(0, own - len(self.holder.pages)))
         self.holder.pages = shared + self.holder.pages[:own] + taken
-        self.progress = snapshot.progress
-        if snapshot.rule.key() != self.rule.key():
+        self.progress, self.is_used = snapshot.progress, True
+        if (snapshot.rule.key(), snapshot.bound) != (self.rule.key(), self.bound):
             self.progress = self.progress.chosen_anew(self.program)
 
-    def restore_into(self, save: "Save") -> None:
-        require_restorable(self.options, save)
+    def _require_same_schema(self, snapshot: Snapshot) -> None:
+        theirs, own, place = snapshot.bound, self.bound, snapshot.progress.place
+        if theirs is None:
+            return
+        if own is None or own.schema != theirs.schema:
+            raise RefusedError(SnapshotMismatchError, what="the schema")
+        if not own.fits(place):
+            shortest = own.automaton.shortest(place.state) or 0
+            facts = {"budget_tokens": own.answer_tokens, "needed_tokens": place.count + shortest}
+            raise RefusedError(SchemaBudgetTokensError, **facts)
+
+    def restore_into(self, save: "Save", schema: int | None = None) -> None:
+        if schema is None and self.bound is not None:
+            schema = self.bound.schema
+        require_restorable(self.options, save, schema)
         self.require_open()
         if self.progress.token_count:
             raise RefusedError(SequenceNotFreshError, token_count=self.progress.token_count)
+        if save.bound is not None:
+            self._require_bindable(save.bound)
         self._require_room(save.progress.token_count)
         self.progress, self.rule = save.progress, save.rule
+        self.bound, self.is_used = save.bound, True
 
     def reset(self) -> None:
         self.require_open()
         reserved = self.options.reserved_pages
         own = [page for page in self.holder.pages if self.pool.owner_count(page) == 1][:reserved]
         self.holder.pages = own + self.pool.take(reserved - len(own))
-        self.progress = Progress()
+        self.progress, self.is_used = Progress(), False
 
     def close(self) -> None:
         self.is_closed = True
@@ -439,9 +550,10 @@ class Save:
     progress: Progress
     identity: int
     rule: Rule
+    bound: Bound | None
 
 
-def require_restorable(options: Options, save: Save) -> None:
+def require_restorable(options: Options, save: Save, schema: int | None) -> None:
     """Look at everything about a save that does not depend on a sequence's tokens and pages."""
     chunk = save.progress.chunk
     if save.identity != options.identity:
@@ -455,6 +567,8 @@ def require_restorable(options: Options, save: Save) -> None:
         raise RefusedError(SaveRowsError)
     if chunk is not None and chunk.scored_count > 1 and not options.has_all_logits:
         raise RefusedError(SaveLogitsError)
+    if save.bound is not None and save.bound.schema != schema:
+        raise RefusedError(SaveSchemaError)
 
 
 def _require_within(options: Options, token_count: int) -> None:
@@ -463,12 +577,14 @@ def _require_within(options: Options, token_count: int) -> None:
         raise RefusedError(ContextLengthError, needed_tokens=token_count, limit_tokens=longest)
 
 
-def restored(program: Program, pool: Pool, options: Options, save: Save) -> Sequence:
+def restored(
+    program: Program, pool: Pool, options: Options, save: Save, schema: int | None
+) -> Sequence:
     """Return the sequence that a save becomes."""
-    require_restorable(options, save)
+    require_restorable(options, save, schema)
     sequence = Sequence(program, pool, options)
     try:
-        sequence.restore_into(save)
+        sequence.restore_into(save, schema)
     except RefusedError:
         sequence.close()
         raise
@@ -479,15 +595,20 @@ def save_of(source: Sequence | Snapshot, *, kv: bool) -> Save:
     if isinstance(source, Sequence):
         source.require_open()
         progress = source.progress.frozen(source.program)
-        identity, rule = source.options.identity, source.rule
+        identity, rule, bound = source.options.identity, source.rule, source.bound
     else:
         if source.holder.is_released:
             raise RefusedError(ObjectClosedError, kind="snapshot")
-        progress, identity, rule = source.progress, source.identity, source.rule
-    if kv:
-        return Save(progress, identity, rule)
-    begun = progress.chunk.ids if progress.chunk else ()
-    return Save(Progress(pending=progress.ids + begun + progress.pending), identity, rule)
+        progress, identity = source.progress, source.identity
+        rule, bound = source.rule, source.bound
+    if not kv:
+        begun = progress.chunk.ids if progress.chunk else ()
+        progress = Progress(
+            pending=progress.ids + begun + progress.pending,
+            place=progress.place,
+            forced_count=progress.forced_count,
+        )
+    return Save(progress, identity, rule, bound)
 
 
 class Prefix:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sslm.program.states import PAGE_TOKENS
-from tests.simulation import expected
+from tests.simulation import expected, generating_answers
+from tests.simulation.answers import Bound
 from tests.simulation.choices import WAYS
 from tests.simulation.models import LONGEST, MODELS, TEXT_COUNT
 from tests.simulation.operations import (
@@ -18,11 +19,17 @@ from tests.simulation.operations import (
     World,
 )
 from tests.simulation.plans import ROWS_MAX, backends
+from tests.simulation.schemas import NAMES
 from tests.simulation.simulation import Simulation
 
 OPERATIONS_MIN, OPERATIONS_MAX = 15, 75
 
 _FAILING = {"create", "snapshot", "adopt", "adopt_prefix", "reset", "push", "prefill", "decode"} | {
+    "bind",
+    "bind_prefix",
+    "content",
+    "content_prefix",
+    "decode_span",
     "save",
     "save_snapshot",
     "restore",
@@ -37,6 +44,9 @@ _WEIGHTS = {
     "push": 7,
     "prefill": 4,
     "decode": 12,
+    "decode_span": 8,
+    "bind": 5,
+    "content": 10,
     "choose": 6,
     "advance": 24,
     "schedule": 3,
@@ -52,7 +62,10 @@ _WEIGHTS = {
     "restore_into": 2,
     "begin_prefix": 2,
     "drop_prefix": 0.5,
+    "bind_prefix": 1,
     "prefill_prefix": 3,
+    "content_prefix": 1.5,
+    "unbind_snapshot": 0.5,
     "freeze": 2,
     "adopt_prefix": 5,
     "release_prefix": 1,
@@ -96,7 +109,9 @@ class Generator:
         if chance.random() < 0.75:
             call = next(self._scene, None)
             if call is None and chance.random() < 0.3:
-                self._scene = chance.choice((self._speak, self._fork, self._carry, self._share))()
+                self._scene = chance.choice(
+                    (self._speak, self._fork, self._carry, self._share, self._follow)
+                )()
         if call is None:
             kind = self._kind()
             call = kind, getattr(self, f"_{kind}")()
@@ -120,6 +135,11 @@ class Generator:
             "push": not any(_is(model, "idle") for model in models),
             "prefill": not any(_is(model, "idle") for model in models),
             "decode": not any(_is(model, "chosen") for model in models),
+            "decode_span": not any(_is(model, "chosen") for model in models),
+            "bind": not any(_is(model, "unused") for model in models),
+            "content": not any(_is(model, "bound") for model in models),
+            "bind_prefix": not any(map(simulation.open_prefix_sequence, range(PREFIX_SLOTS))),
+            "content_prefix": not any(map(simulation.open_prefix_sequence, range(PREFIX_SLOTS))),
             "adopt": not any(simulation.snapshots),
             "adopt_prefix": not any(simulation.prefixes),
             "prefill_prefix": not any(map(simulation.open_prefix_sequence, range(PREFIX_SLOTS))),
@@ -136,6 +156,8 @@ class Generator:
         """Somebody new takes in more than a page of a text, and answers."""
         seq = self._empty(self._simulation.sequences)
         yield "create", self._create() | {"seq": seq, "pool": 0}
+        if self._chance.random() < 0.3:
+            yield "bind", self._bind(seq)
         if self._chance.random() < 0.5:
             yield "choose", self._choose(seq)
         count = self._chance.choice((40, 63, 64, 65, 70, 100, 128, 129))
@@ -153,12 +175,60 @@ class Generator:
         yield "create", self._create() | {"seq": other, "pool": 0}
         if self._chance.random() < 0.6:
             yield "choose", self._choose(other)
+        yield from self._bind_as(other, self._snapshot_at(snapshot))
         yield "adopt", {"seq": other, "snapshot": snapshot}
         for slot in self._chance.sample((seq, other), 2):
             yield "push", {"seq": slot, **self._tokens(self._model_at(slot))}
             yield "decode", {"seq": slot}
         yield from self._compute(seq, other)
         yield from self._let_go(seq, other, snapshot)
+
+    def _follow(self) -> Iterator[Call]:
+        """Somebody new answers by a schema to its end, and begins again somewhere on the way."""
+        seq, snapshot = self._empty(self._simulation.sequences), self._chance.randrange(2)
+        yield "create", self._create() | {"seq": seq, "pool": 0, "has_all_logits": False}
+        yield "bind", self._bind(seq)
+        if self._chance.random() < 0.15:
+            # Nothing, which is a use all the same.
+            kind = self._chance.choice(("push", "prefill"))
+            yield kind, {"seq": seq, "text": 0, "start": 0, "count": 0}
+            yield "bind", self._bind(seq)
+        for _ in range(self._chance.choice((1, 2, 2))):
+            yield "push", {"seq": seq, **self._tokens(self._model_at(seq))}
+            if self._chance.random() < 0.7:
+                yield "content", self._content(seq)
+            yield from self._compute(seq)
+            for _ in range(self._chance.choice((2, 4, 9))):
+                if self._chance.random() < 0.3:
+                    yield "content", self._content(seq)
+                else:
+                    yield "decode_span", self._decode_span(seq)
+                yield from self._compute(seq)
+                if self._chance.random() < 0.1:
+                    yield "snapshot", {"seq": seq, "snapshot": snapshot}
+            yield self._chance.choice(("reset", "decode")), {"seq": seq}
+            if self._chance.random() < 0.5:
+                yield "adopt", {"seq": seq, "snapshot": snapshot}
+                yield from self._compute(seq)
+
+    def _bind_as(self, seq: int, other: expected.Snapshot | None) -> Iterator[Call]:
+        """Bind mostly what a snapshot follows, perhaps within another number of tokens."""
+        if other is not None and other.bound is not None and self._chance.random() < 0.85:
+            answer_tokens = other.bound.answer_tokens
+            if self._chance.random() < 0.4:
+                answer_tokens = self._bind(seq)["answer_tokens"]
+            schema = other.bound.schema
+            yield "bind", {"seq": seq, "schema": schema, "answer_tokens": answer_tokens}
+        elif self._chance.random() < 0.3:
+            yield "bind", self._bind(seq)
+
+    def _snapshot_at(self, slot: int) -> expected.Snapshot | None:
+        one = self._simulation.snapshots[slot]
+        return one.model if one else None
+
+    def _frozen_at(self, slot: int) -> expected.Snapshot | None:
+        one = self._simulation.prefixes[slot]
+        return one.model.snapshot if one else None
 
     def _let_go(self, seq: int, other: int, snapshot: int) -> Iterator[Call]:
         """Let some of those go who share pages, in some order; somebody new takes what is free."""
@@ -181,7 +251,8 @@ class Generator:
         yield from self._go_halfway(seq)
         yield "save", {"seq": seq, "save_slot": slot, "kv": self._chance.random() < 0.7}
         other = self._empty(self._simulation.sequences)
-        yield "restore", {"save_slot": slot, **self._create(), "seq": other}
+        schema = self._schema_of_save(slot)
+        yield "restore", {"save_slot": slot, **self._create(), "seq": other, "schema": schema}
         yield from self._compute(seq, other)
 
     def _go_halfway(self, seq: int) -> Iterator[Call]:
@@ -199,11 +270,16 @@ class Generator:
             below = self._filled(self._simulation.prefixes)
             yield "adopt_prefix", {"seq": seq, "prefix": below}
         yield "begin_prefix", {"seq": seq, "prefix": prefix}
+        if self._chance.random() < 0.5:
+            yield "bind_prefix", self._bind_prefix(prefix)
         yield "prefill_prefix", {"prefix": prefix, **self._tokens(self._prefix_at(prefix))}
+        if self._chance.random() < 0.5:
+            yield "content_prefix", self._content_prefix(prefix)
         yield from self._compute(SEQUENCE_SLOTS + prefix)
         yield "freeze", {"prefix": prefix}
         other = self._empty(self._simulation.sequences)
         yield "create", self._create() | {"seq": other, "pool": 0}
+        yield from self._bind_as(other, self._frozen_at(prefix))
         yield "adopt_prefix", {"seq": other, "prefix": prefix}
 
     def _compute(self, *slots: int) -> Iterator[Call]:
@@ -301,6 +377,36 @@ class Generator:
     def _decode(self) -> dict[str, Any]:
         return {"seq": self._seq(prefer="chosen")}
 
+    def _decode_span(self, seq: int | None = None) -> dict[str, Any]:
+        slot = self._seq(prefer="chosen") if seq is None else seq
+        return {"seq": slot, "most": generating_answers.most(self._chance)}
+
+    def _bind(self, seq: int | None = None) -> dict[str, Any]:
+        slot = self._seq(prefer="unused") if seq is None else seq
+        return {"seq": slot, **generating_answers.binding(self._chance, self._in_use())}
+
+    def _bind_prefix(self, prefix: int | None = None) -> dict[str, Any]:
+        slot = self._filled(self._simulation.prefixes) if prefix is None else prefix
+        return {"prefix": slot, **generating_answers.binding(self._chance, self._in_use())}
+
+    def _in_use(self) -> list[Bound]:
+        """Return what sequences, frozen prefixes and snapshots follow."""
+        simulation = self._simulation
+        followed = [one.model.bound for one in simulation.sequences if one is not None]
+        followed += [one.model.bound for one in simulation.snapshots if one is not None]
+        frozen = map(self._frozen_at, range(PREFIX_SLOTS))
+        followed += [one.bound for one in frozen if one is not None]
+        return [one for one in followed if one is not None]
+
+    def _content(self, seq: int | None = None) -> dict[str, Any]:
+        slot = self._seq(prefer="bound") if seq is None else seq
+        return {"seq": slot, **generating_answers.content(self._chance, self._model_at(slot))}
+
+    def _content_prefix(self, prefix: int | None = None) -> dict[str, Any]:
+        slot = self._filled(self._simulation.prefixes) if prefix is None else prefix
+        model = self._prefix_at(slot)
+        return {"prefix": slot, **generating_answers.content(self._chance, model)}
+
     def _choose(self, seq: int | None = None) -> dict[str, Any]:
         """Mostly from where the answer to what there is would begin, or again."""
         chance = self._chance
@@ -391,7 +497,7 @@ class Generator:
     def _drop_snapshot(self) -> dict[str, Any]:
         return {"snapshot": self._filled(self._simulation.snapshots)}
 
-    _release_snapshot = _drop_snapshot
+    _release_snapshot = _unbind_snapshot = _drop_snapshot
 
     def _adopt(self) -> dict[str, Any]:
         return {
@@ -412,11 +518,20 @@ class Generator:
         return {"snapshot": snapshot, "save_slot": slot, "kv": self._chance.random() < 0.7}
 
     def _restore(self) -> dict[str, Any]:
-        return {"save_slot": self._filled(self._simulation.saves), **self._create()}
+        slot = self._filled(self._simulation.saves)
+        return {"save_slot": slot, **self._create(), "schema": self._schema_of_save(slot)}
 
     def _restore_into(self) -> dict[str, Any]:
-        seq = self._seq(prefer="fresh")
-        return {"save_slot": self._filled(self._simulation.saves), "seq": seq}
+        seq, slot = self._seq(prefer="fresh"), self._filled(self._simulation.saves)
+        return {"save_slot": slot, "seq": seq, "schema": self._schema_of_save(slot)}
+
+    def _schema_of_save(self, slot: int) -> int | None:
+        """Choose a schema to have at hand: mostly the one that a save follows, if it does."""
+        chance, one = self._chance, self._simulation.saves[slot]
+        if chance.random() < 0.15:
+            return chance.choice((None, chance.randrange(len(NAMES))))
+        bound = one.model.bound if one is not None else None
+        return None if bound is None else bound.schema
 
     # Prefixes.
 
@@ -467,4 +582,6 @@ def _is(model: expected.Sequence, what: str) -> bool:
         "paged": len(progress.ids) >= PAGE_TOKENS,
         "pending": progress.has_work,
         "chosen": progress.selected is not None,
+        "unused": not model.is_used,
+        "bound": model.bound is not None,
     }[what]

@@ -16,6 +16,7 @@ from sslm.runtime.kv_pool import PageHold
 from sslm.runtime.sequence_state import SequenceState
 from sslm.runtime.snapshot import Snapshot
 from tests.simulation import plans
+from tests.simulation.schema_injections import SCHEMA_INJECTIONS
 
 Patch = tuple[Any, str, Callable[[Any], Any]]
 """Where a name is found, the name, and what makes its stand-in out of what it names."""
@@ -110,7 +111,7 @@ INJECTIONS: dict[str, list[Patch]] = {
     "chosen-by-another": [(freezing, "forget_selected", _keep_what_another_choice_took)],
     "answers-begin-late": [(SequenceData, "bound", _begin_answers_late)],
     "last-exponent": [(freezing, "pack_rows", _spoil_last_byte)],
-}
+} | SCHEMA_INJECTIONS
 """Patches by name.
 
 - ``shared-tail``: whoever freezes a sequence shares its last page, though it is not full, so that

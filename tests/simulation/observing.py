@@ -8,6 +8,7 @@ from sslm.runtime.sequence import Sequence
 from sslm.runtime.snapshot import Snapshot, first_unsealed
 from tests.simulation import expected
 from tests.simulation.choices import WAYS
+from tests.simulation.schemas import PIECES, compiled
 
 
 def all_of_sequence(sequence: Sequence) -> object:
@@ -67,6 +68,8 @@ def difference(sequence: Sequence, model: expected.Sequence, *, has_stats: bool)
         found |= {name: getattr(stats, name) for name in known}
         wanted |= known
     if not model.is_closed:
+        found |= _answer(sequence)
+        wanted |= _known_answer(model)
         end = len(progress.ids) + progress.pending_count
         found["tokens"] = tuple(sequence.state.data.token_ids[len(progress.ids) : end])
         wanted["tokens"] = (progress.chunk.ids if progress.chunk else ()) + progress.pending
@@ -74,3 +77,37 @@ def difference(sequence: Sequence, model: expected.Sequence, *, has_stats: bool)
         if found[name] != value:
             return f"{name} is {found[name]!r}, expected {value!r}"
     return None
+
+
+def _answer(sequence: Sequence) -> dict[str, object]:
+    """Return what there is to see of a schema, and the ids of its mask."""
+    schema, binding, struct = sequence.schema, sequence.state.binding, sequence.state.data.struct
+    mask = sequence.state.data.span().allowed
+    bits = None if mask is None else int.from_bytes(mask, "little")
+    return {
+        "schema": schema and schema.digest,
+        "answer_tokens": binding and binding.answer_tokens,
+        "content_count": struct.content_count,
+        "is_answer_complete": sequence.is_answer_complete,
+        "endings": [sequence.ending_after(i) for i in range(len(PIECES))],
+        "allowed": None
+        if bits is None
+        else tuple(i for i in range(bits.bit_length()) if bits >> i & 1),
+    }
+
+
+def _known_answer(model: expected.Sequence) -> dict[str, object]:
+    bound, place = model.bound, model.progress.place
+    if bound is None:
+        none = dict.fromkeys(("schema", "answer_tokens", "allowed"))
+        endings = [None] * len(PIECES)
+        return none | {"content_count": 0, "is_answer_complete": False, "endings": endings}
+    afters = [bound.after_content(place, i) for i in range(len(PIECES))]
+    return {
+        "schema": compiled(bound.schema, model.program.vocab_size).digest,
+        "answer_tokens": bound.answer_tokens,
+        "content_count": place.count,
+        "is_answer_complete": bound.is_complete(place),
+        "endings": [one and bound.ending(one) for one in afters],
+        "allowed": bound.allowed(place),
+    }

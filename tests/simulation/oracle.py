@@ -20,8 +20,9 @@ from sslm.backends.reference.rows import Rows
 from sslm.numerics.digests import first_link, next_link
 from sslm.program.choice_data import ChoiceData, scratch_size_bytes
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import CHUNK_ROWS_MAX, SequenceMemory, Span
-from tests.simulation.choices import WAYS, Rule
+from sslm.program.plan import CHUNK_ROWS_MAX, SequenceMemory, Span, allowed_size_bytes
+from sslm.program.sequence_data import NONE_ALLOWED
+from tests.simulation.choices import WAYS, Key, Rule
 from tests.simulation.models import LONGEST, MODEL_IDS, model_named
 
 NODES_MAX = 400_000
@@ -59,7 +60,7 @@ Reply = tuple[list[Answer], list[int]]
 class _Node:
     answer: Answer | None
     residual: bytes = b""
-    chosen: dict[tuple[str, int], int] = field(default_factory=dict)
+    chosen: dict[Key, int] = field(default_factory=dict)
     next: dict[int, "_Node"] = field(default_factory=dict)
     state: tuple[bytes, bytes] | None = None
     """The pages and the fixed states behind the position."""
@@ -199,25 +200,38 @@ class _Run:
         """Run the last position through the head, and choose after it."""
         program, ids = self.plan.program, memoryview(np.array(token_ids, dtype=np.int32))
         selected = np.zeros(1, dtype=np.int32)
+        logits = np.zeros(program.vocab_size, dtype=np.int64)
         self.memory.residual[: len(residual)] = residual
+        choice = ChoiceData(
+            WAYS[rule.way].choice,
+            answer_start=rule.answer_start,
+            token_ids=ids,
+            scratch=memoryview(bytearray(scratch_size_bytes(program.vocab_size))),
+            vocab_size=program.vocab_size,
+        )
         span = Span(
             memory=self.memory,
             first_position=len(ids) - 1,
             token_ids=ids[-1:],
             first_logits_row=0,
-            logits=memoryview(bytearray(8 * program.vocab_size)),
+            logits=memoryview(logits).cast("B"),
             selected=memoryview(selected).cast("B"),
             logit_exponents=memoryview(bytearray(4)),
-            choice=ChoiceData(
-                WAYS[rule.way].choice,
-                answer_start=rule.answer_start,
-                token_ids=ids,
-                scratch=memoryview(bytearray(scratch_size_bytes(program.vocab_size))),
-                vocab_size=program.vocab_size,
-            ),
+            choice=None if rule.is_plain else choice,
+            allowed=None if rule.is_plain else _mask(rule.allowed, program.vocab_size),
         )
         self.plan.run(program.first_head_index, len(program.segments), [span])
-        return int(selected[0])
+        if not rule.is_plain:
+            return int(selected[0])
+        # The largest of all logits that are allowed, and the lowest id of several.
+        return max(rule.allowed or (), key=lambda i: (logits[i], -i), default=NONE_ALLOWED)
+
+
+def _mask(allowed: tuple[int, ...] | None, vocab_size: int) -> memoryview | None:
+    if allowed is None:
+        return None
+    bits = sum(1 << token_id for token_id in allowed)
+    return memoryview(bits.to_bytes(allowed_size_bytes(vocab_size), "little"))
 
 
 class OracleProcess:

@@ -112,7 +112,7 @@ def _finish(simulation: Simulation, chance: random.Random) -> None:
             _run(simulation, slot)
             one = simulation.sequences[slot] if slot < SEQUENCE_SLOTS else None
             if one is not None and one.model.progress.selected is not None:
-                perform(simulation, Operation("decode", {"seq": slot}))
+                perform(simulation, Operation("decode_span", {"seq": slot, "most": None}))
     ends = [
         *(("close", "seq", slot) for slot in range(SEQUENCE_SLOTS)),
         *(("release_prefix", "prefix", slot) for slot in range(len(simulation.prefixes))),

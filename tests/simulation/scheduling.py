@@ -14,7 +14,8 @@ from sslm.runtime.time_slices import SliceBudget
 from sslm.runtime.unit_costs import UnitCosts
 from tests.simulation.batches import Batch, member
 from tests.simulation.expected import RefusedError
-from tests.simulation.simulation import BothSequences, Simulation, WrongError
+from tests.simulation.simulation import Simulation, WrongError
+from tests.simulation.steps import BothSequences
 
 UNIT_NS = 100_000
 """What a layer or a head block takes by the clock."""

@@ -1,8 +1,7 @@
 """Runs one schedule on the runtime and on the simulator's model of it, and compares the two."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import MemoryRefusedError
@@ -29,39 +28,18 @@ from tests.simulation.operations import (
     World,
 )
 from tests.simulation.plans import plan_of
+from tests.simulation.schema_calls import SchemaCalls
+from tests.simulation.steps import Both, BothSequences, Step
 
 STATISTICS_PERIOD = 16
 """Checks of which one asks for statistics too."""
-
-Real = TypeVar("Real")
-Model = TypeVar("Model")
 
 
 class WrongError(AssertionError):
     """The runtime did something else than the simulator's model of it."""
 
 
-@dataclass(slots=True, eq=False)
-class Both(Generic[Real, Model]):
-    """Something of the runtime, and what the model says of it."""
-
-    real: Real
-    model: Model
-
-
-BothSequences = Both[Sequence, expected.Sequence]
-
-
-@dataclass(slots=True)
-class Step:
-    """A call, what it is to do, and where its results go."""
-
-    real: Callable[[], Any]
-    model: Callable[[], Any]
-    keep: Callable[[Any, Any], None] | None = None
-
-
-class Simulation:
+class Simulation(SchemaCalls):
     """A world, and one method for each kind of operation.
 
     A method returns the call to make, or None if there is nothing to make it on.
@@ -367,25 +345,27 @@ class Simulation:
 
         return Step(lambda: save(one.real, kv=kv), lambda: expected.save_of(one.model, kv=kv), keep)
 
-    def restore(self, save_slot: int, seq: int, pool: int, **given: Any) -> Step | None:
+    def restore(
+        self, save_slot: int, seq: int, pool: int, schema: int | None = None, **given: Any
+    ) -> Step | None:
         saved, both = self.saves[save_slot], self.pools[pool]
         real, own = self.options(**given)
         if saved is None:
             return None
-        identity = MODEL_IDS[own.identity]
+        identity, hand = MODEL_IDS[own.identity], self.compiled(schema)
         return Step(
-            lambda: restore(saved.real, self.program, both.real, identity, real),
-            lambda: expected.restored(self.program, both.model, own, saved.model),
+            lambda: restore(saved.real, self.program, both.real, identity, real, schema=hand),
+            lambda: expected.restored(self.program, both.model, own, saved.model, schema),
             lambda found, wanted: self.put_sequence(seq, Both(found, wanted)),
         )
 
-    def restore_into(self, save_slot: int, seq: int) -> Step | None:
-        saved, one = self.saves[save_slot], self.sequences[seq]
+    def restore_into(self, save_slot: int, seq: int, schema: int | None = None) -> Step | None:
+        saved, one, hand = self.saves[save_slot], self.sequences[seq], self.compiled(schema)
         if saved is None or one is None:
             return None
         return Step(
-            lambda: restore_into(one.real, saved.real),
-            lambda: one.model.restore_into(saved.model),
+            lambda: restore_into(one.real, saved.real, schema=hand),
+            lambda: one.model.restore_into(saved.model, schema),
         )
 
     # Prefixes.

@@ -9,8 +9,9 @@ from sslm.artifact.stored_schemas import require_vocabulary
 from sslm.errors.schema_files import SchemaNameError
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.schema_automaton import Row
-from sslm.formats.schema_blob import SchemaRecord, encode_schema, is_schema_name, read_schema
+from sslm.formats.schema_blob import SchemaRecord, encode_schema, read_schema
 from sslm.formats.schema_masks import mask_order
+from sslm.formats.schema_names import is_schema_name
 from sslm.formats.schema_tables import StateTables
 from sslm.schema.budget import Budget
 from sslm.schema.canonical import canonical_json

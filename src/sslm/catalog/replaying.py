@@ -26,6 +26,7 @@ def replay(
     backend: str = "auto",
     tier: str = "auto",
     threads: int = 1,
+    schema: object = None,
     slice_units: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     on_progress: Progress | None = None,
@@ -40,6 +41,8 @@ def replay(
             matter.
         tier: A CPU tier by name, or ``auto`` for the best.
         threads: 1 starts no thread.
+        schema: What the recorded answer follows, if it follows a schema: as calls take it. None
+            looks for it in the model's file, by the name that the record has of it.
         slice_units: Layers, or blocks of the head, of each call; None for no bound.
         cache_dir: Where converted models are kept; None for ``SSLM_CACHE_DIR`` or the user's cache.
         on_progress: Told how many tokens of the answer are replayed, and how many there are.
@@ -50,6 +53,8 @@ def replay(
         RecordModelMissingError: If no model was given and the cache does not have it.
         UnknownModelError: If there is no model of the name that was given; nothing is fetched.
         TierUnavailableError, BackendUnavailableError: If what was forced cannot run here.
+        RecordSchemaError, RecordSchemaMissingError: If the schema at hand is not the record's, or
+            there is none.
         OptionRangeError: If an option is out of range.
     """
     threads = checked_threads(backend, tier, threads, None)
@@ -66,6 +71,7 @@ def replay(
             tokenizer,
             open_backend=lambda: open_backend(backend, tier=tier, threads=threads),
             threads=threads,
+            schema=schema,
             slice_units=slice_units,
             on_progress=on_progress or (lambda done, total: None),
         )

@@ -130,6 +130,7 @@ def replay_command(
     }
     options = {name: value for name, value in given.items() if value is not None}
     if branch_from is None:
+        schema = options.pop("schema", None)
         _require_none(options, "nothing without --from")
         count = backend_threads(backend, threads)
         with about_file(str(record)), progress(is_shown=not no_progress) as report:
@@ -139,6 +140,7 @@ def replay_command(
                 backend=backend,
                 tier=tier,
                 threads=count,
+                schema=schema,
                 slice_units=slice_units,
                 on_progress=lambda done, total: report("replay", done, total),
             )

@@ -35,6 +35,7 @@ class Answer:
         is_complete: Whether the answer has come to its end; it takes no more ids then.
         finish_reason: Why it ended, or would if it were to end here.
         stop_reason: The id or string that ended it, or None.
+        ending: Why its schema let nothing follow, if that ended it, or None.
     """
 
     def __init__(self, tokenizer: Tokenizer, request: Request, *, max_tokens: int) -> None:
@@ -42,6 +43,7 @@ class Answer:
         self.is_complete = False
         self.finish_reason: FinishReason = "length"
         self.stop_reason: int | str | None = None
+        self.ending: Ending | None = None
         self._stop_token_ids = request.stop_token_ids
         self._schema = request.schema
         self._is_whole = False
@@ -107,10 +109,7 @@ class Answer:
         if result.stop is not None:
             self._end(result.stop)
         elif ending is not None:
-            self._end(SCHEMA_STOP)
-            if ending == "dead_end":
-                self.finish_reason, self.stop_reason = "dead_end", None
-            self._is_whole = True
+            self._end_by_schema(ending)
             pieces += self._rest([])
         elif len(self.token_ids) == self._max_tokens:
             self.is_complete = True
@@ -151,12 +150,18 @@ class Answer:
             text, stop = text + last.text, last.stop
         if stop is not None:
             self._end(stop)
-            self._is_whole = False
+            self._is_whole, self.ending = False, None
         return [self._piece(text, token_ids)] if text or token_ids else []
 
     def _end(self, stop_reason: int | str) -> None:
         self.is_complete = True
         self.finish_reason, self.stop_reason = "stop", stop_reason
+
+    def _end_by_schema(self, ending: Ending) -> None:
+        self._end(SCHEMA_STOP)
+        if ending == "dead_end":
+            self.finish_reason, self.stop_reason = "dead_end", None
+        self._is_whole, self.ending = True, ending
 
     def _piece(self, text: str, token_ids: list[int]) -> StreamChunk:
         self._text.append(text)

@@ -36,6 +36,7 @@ class AnswerSchema:
         name: Of the schema.
         own_end_ids: With which the model ends an answer; those of *bound*, or it has none.
         is_fitted: Whether it is completed within its tokens, and not cut off.
+        allows_ends: Whether a token that ends answers may be chosen wherever the text may end.
         kind: The class that the schema was made of, or None.
     """
 
@@ -43,6 +44,7 @@ class AnswerSchema:
     name: str
     own_end_ids: frozenset[int]
     is_fitted: bool
+    allows_ends: bool
     kind: type | None
 
     def require_room(self, max_tokens: int) -> None:
@@ -102,6 +104,10 @@ class SchemaBinder:
         self._kept: OrderedDict[object, _Bound] = OrderedDict()
         self._kept_lock = Lock()
 
+    def is_stored(self, name: str) -> bool:
+        """Whether the file has a schema of this name."""
+        return name in self._stored
+
     def named(self, name: str) -> Schema:
         """Return a schema of the file; raises what :meth:`sslm.Model.schema` raises."""
         found = Schema(self._stored.named(name))
@@ -135,12 +141,13 @@ class SchemaBinder:
                 raise OptionRangeError(name, briefly(value), "None, as there is no schema")
         if source is None:
             return None
-        found = self._found(source)
+        found, allows_ends = self._found(source), end_of_text != "never"
         return AnswerSchema(
-            bound=found.endless if end_of_text == "never" else found.schema,
+            bound=found.schema if allows_ends else found.endless,
             name=found.name,
             own_end_ids=frozenset(self._end_ids),
             is_fitted=finish != "cut",
+            allows_ends=allows_ends,
             kind=source if isinstance(source, type) else None,
         )
 

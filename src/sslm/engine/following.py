@@ -15,7 +15,8 @@ def followed_schema(request: Request, max_tokens: int) -> FollowedSchema | None:
         return None
     wanted.require_room(max_tokens)
     # What stops or is told at each token is looked at where that is chosen.
-    is_watched = request.stop or request.stop_token_ids - wanted.own_end_ids
+    has_segments = request.record is not None and request.record.has_segments
+    is_watched = has_segments or request.stop or request.stop_token_ids - wanted.own_end_ids
     return FollowedSchema(
         schema=wanted.bound,
         answer_tokens=max_tokens if wanted.is_fitted else None,

@@ -135,7 +135,7 @@ class Generation:
                     self._new_count = tokens.computed_count
                     self._forced_count = tokens.forced_count
                     if self._recorder is not None:
-                        self._recorder.write(self._answer, self._digest)
+                        self._recorder.write(self._answer, self._digest, tokens.links)
                     self.is_complete = True
                 finally:
                     self._position = tokens.position

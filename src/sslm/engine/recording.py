@@ -1,12 +1,14 @@
 """Writing down a request while it is computed."""
 
 from array import array
+from collections.abc import Sequence
 from typing import Protocol
 
 from sslm import limits
 from sslm.artifact.saved_files import require_record_place, write_saved_file
 from sslm.engine.answer import Answer
 from sslm.engine.record_target import RecordTarget
+from sslm.engine.recorded_schema import schema_to_record
 from sslm.engine.request import Request
 from sslm.engine.tracing import short_digests
 from sslm.errors.runtime import OptionRangeError
@@ -23,9 +25,6 @@ from sslm.runtime.saved_choice import saved_choice
 
 class Computed(Protocol):
     """What there is to see of a request when a token was chosen."""
-
-    def link(self) -> bytes:
-        """Return the chain of digests over all computed positions."""
 
     def last_chunk(self) -> Chunk:
         """Return the rows that were computed last."""
@@ -65,10 +64,11 @@ class Recorder:
         self._request = request
         self._context_tokens = context_tokens
         self._segment_count = program.first_head_index + 1 if target.has_segments else 0
-        self._links: list[bytes] = []
+        self._schema = None if request.schema is None else schema_to_record(request.schema)
         self._segments: list[bytes] = []
         texts = sum(8 + len(text.encode("utf-8")) for text in request.stop)
         options = 8 * len(request.choosing.choice.bias) + 4 * len(request.stop_token_ids) + texts
+        options += self._schema.size_bytes if self._schema else 0
         size = record_size_bytes(len(request.prompt_ids), max_tokens, self._segment_count, options)
         if size > limits.RECORD_SIZE_BYTES_MAX:
             expected = f"a request whose record has at most {limits.RECORD_SIZE_BYTES_MAX}"
@@ -77,19 +77,27 @@ class Recorder:
 
     def take(self, computed: Computed) -> None:
         """Note what a token was chosen from."""
-        self._links.append(computed.link())
         if self._segment_count:
             self._segments.extend(short_digests(self._program, computed.last_chunk()))
 
-    def write(self, answer: Answer, digest: bytes) -> None:
+    def write(self, answer: Answer, digest: bytes, links: Sequence[bytes]) -> None:
         """Write the record of a complete answer.
+
+        Args:
+            answer: The answer.
+            digest: Its digest, 32 bytes.
+            links: 32 bytes for each token: the chain of digests over all positions before it. Also
+                of what is behind the answer, where a conversation has gone on.
 
         Raises:
             DiskFullError, UnwritableFileError: If it cannot be written; no part of it is left.
         """
         request, stop_reason = self._request, answer.stop_reason
         finish, stop_index = RecordFinish.LENGTH, 0
-        if isinstance(stop_reason, str):
+        if answer.ending is not None:
+            is_dead = answer.ending == "dead_end"
+            finish = RecordFinish.DEAD_END if is_dead else RecordFinish.SCHEMA
+        elif isinstance(stop_reason, str):
             finish, stop_index = RecordFinish.STOP_STRING, request.stop.index(stop_reason)
         elif stop_reason is not None:
             finish = RecordFinish.STOP_TOKEN
@@ -107,8 +115,9 @@ class Recorder:
             prompt_ids=array("i", request.prompt_ids),
             token_ids=array("i", answer.token_ids),
             digest=digest,
-            links=b"".join(self._links),
+            links=b"".join(links[: len(answer.token_ids)]),
             segments=b"".join(self._segments),
             segment_count=self._segment_count,
+            schema=self._schema,
         )
         write_saved_file(self._target.path, encode_record(saved))

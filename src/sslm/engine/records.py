@@ -8,7 +8,7 @@ from typing import Final
 from sslm.arguments import checked_int
 from sslm.artifact.saved_files import read_record_file
 from sslm.engine.options import checked_path
-from sslm.engine.results import FinishReason
+from sslm.engine.results import SCHEMA_STOP, FinishReason
 from sslm.formats.record_blob import RecordFinish, SavedRecord
 from sslm.formats.record_reading import read_record as read_record_bytes
 from sslm.runtime.saved_choice import choice_of
@@ -31,7 +31,7 @@ class Record:
         prompt_token_ids: The prompt.
         token_ids: The answer, the id that ended it included.
         digest: Hex digest of the answer.
-        finish_reason: Why the answer ended.
+        finish_reason: Why the answer ended; ``dead_end`` as for ``Completion``.
         stop_reason: The id or string that ended it, or None.
         max_tokens: Most ids of the answer that were asked for.
         context_tokens: Most ids of prompt and answer that there was room for.
@@ -39,6 +39,8 @@ class Record:
         stop_token_ids: Ids that end the answer.
         seed: Of the draws; 0 where nothing was drawn.
         has_segments: Whether there are digests of every segment at every token.
+        schema_name: Of the schema that the answer follows, or None.
+        schema_digest: Hex digest of that schema, as ``Schema.digest`` tells it, or None.
         saved: All of it, as it is written.
     """
 
@@ -55,6 +57,8 @@ class Record:
     stop_token_ids: tuple[int, ...]
     seed: int
     has_segments: bool
+    schema_name: str | None = None
+    schema_digest: str | None = None
     saved: SavedRecord = field(repr=False)
 
     @property
@@ -90,6 +94,8 @@ def read_record(path: str | os.PathLike[str]) -> Record:
         stop_token_ids=saved.stop_token_ids,
         seed=saved.choice.seed,
         has_segments=bool(saved.segment_count),
+        schema_name=saved.schema.name if saved.schema else None,
+        schema_digest=saved.schema.digest.hex() if saved.schema else None,
         saved=saved,
     )
 
@@ -135,6 +141,10 @@ def options_left(
         "stop": record.stop,
         "stop_token_ids": sorted({*record.stop_token_ids} - end_token_ids),
     }
+    followed = record.saved.schema
+    if followed is not None and others.get("schema", followed) is not None:
+        own["finish"] = "fit" if followed.is_fitted else "cut"
+        own["end_of_text"] = "allowed" if followed.allows_ends else "never"
     for decoder, names in _OF_DECODERS.items():
         if any(others.get(other) is not None for other in _OF_DECODERS if other != decoder):
             own = {name: value for name, value in own.items() if name not in names}
@@ -143,11 +153,15 @@ def options_left(
 
 def finish_of(saved: SavedRecord) -> FinishReason:
     """Return why a recorded answer ended."""
-    return "length" if saved.finish is RecordFinish.LENGTH else "stop"
+    reasons: dict[RecordFinish, FinishReason]
+    reasons = {RecordFinish.LENGTH: "length", RecordFinish.DEAD_END: "dead_end"}
+    return reasons.get(saved.finish, "stop")
 
 
 def stop_reason_of(saved: SavedRecord) -> int | str | None:
     """Return the id or string that ended a recorded answer, or None."""
     if saved.finish is RecordFinish.STOP_TOKEN:
         return saved.token_ids[-1]
+    if saved.finish is RecordFinish.SCHEMA:
+        return SCHEMA_STOP
     return saved.stop[saved.stop_index] if saved.finish is RecordFinish.STOP_STRING else None

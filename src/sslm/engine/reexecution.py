@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sslm.engine.recorded_schema import answer_tokens
 from sslm.engine.runner import Runner
 from sslm.engine.tracing import short_digests
 from sslm.errors.records import (
@@ -15,11 +16,13 @@ from sslm.errors.records import (
 )
 from sslm.formats.record_blob import SavedRecord
 from sslm.program.program import Program
+from sslm.runtime.binding import Ending
 from sslm.runtime.choice_checks import choice_fault
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.saved_choice import choice_of
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
+from sslm.schema.bound_schema import BoundSchema
 
 Advance = Callable[[Sequence], None]
 """Runs a slice of a sequence, however large, beside whatever else."""
@@ -33,11 +36,13 @@ class Step:
         link: The chain of digests over all positions before it, 32 bytes.
         token_id: The token; -1 or below if none could be chosen.
         segments: Short digests of every segment, or none if they are not asked for.
+        ending: Why the schema lets nothing follow the token, or None.
     """
 
     link: bytes
     token_id: int
     segments: list[bytes]
+    ending: Ending | None
 
 
 class Reexecution:
@@ -73,17 +78,21 @@ class Reexecution:
         if self._record.segment_count:
             chunk: Chunk = sequence.state.last_chunk()
             segments = short_digests(sequence.program, chunk)
-        return Step(link=sequence.digest, token_id=token_id, segments=segments)
+        ending = sequence.ending_after(token_id) if token_id >= 0 else None
+        return Step(link=sequence.digest, token_id=token_id, segments=segments, ending=ending)
 
 
 @contextmanager
-def reexecution(runner: Runner, record: SavedRecord, advance: Advance) -> Iterator[Reexecution]:
+def reexecution(
+    runner: Runner, record: SavedRecord, advance: Advance, schema: BoundSchema | None = None
+) -> Iterator[Reexecution]:
     """Make the sequence of a reexecution, whose memory is given back at the end of the block.
 
     Args:
         runner: Of the record's model.
         record: Checked by :func:`require_replayable`.
         advance: How to run slices.
+        schema: What the answer follows; see :func:`sslm.engine.recorded_schema.schema_of_record`.
 
     Raises:
         MemoryRefusedError: If the system has no memory for it.
@@ -95,6 +104,7 @@ def reexecution(runner: Runner, record: SavedRecord, advance: Advance) -> Iterat
         is_traced=bool(record.segment_count),
     )
     with runner.sequence(options) as sequence:
+        sequence.bind(schema, answer_tokens=answer_tokens(record))
         sequence.choose(choice, len(record.prompt_ids))
         yield Reexecution(sequence, record, advance)
 

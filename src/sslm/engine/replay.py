@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Final
 
 from sslm.artifact import Artifact
 from sslm.engine.answer import Answer
+from sslm.engine.recorded_schema import schema_of_record
 from sslm.engine.records import finish_of, stop_reason_of
 from sslm.engine.reexecution import (
     Advance,
@@ -17,11 +19,13 @@ from sslm.engine.reexecution import (
 from sslm.engine.replay_locating import Located, Locator
 from sslm.engine.request import Request
 from sslm.engine.runner import ALL_UNITS, Runner, build_program
-from sslm.formats.record_blob import SavedRecord
+from sslm.formats.record_blob import RecordFinish, SavedRecord
 from sslm.numerics.digests import answer_digest
 from sslm.program.plan import Backend
 from sslm.runtime.sequence import Sequence
 from sslm.text.tokenizer import Tokenizer
+
+_BY_SCHEMA: Final = (RecordFinish.SCHEMA, RecordFinish.DEAD_END)
 
 Progress = Callable[[int, int], None]
 """Told how many tokens of the answer are replayed, and how many there are."""
@@ -86,6 +90,7 @@ def replay_record(
     *,
     open_backend: Callable[[], Backend],
     threads: int,
+    schema: object = None,
     slice_units: int | None = None,
     around: Callable[[Runner], Advance] | None = None,
     on_progress: Progress = lambda done, total: None,
@@ -98,15 +103,20 @@ def replay_record(
         tokenizer: Of the artifact.
         open_backend: Opens what to run on; called more than once if there is a difference.
         threads: For the report.
+        schema: What the recorded answer follows, as calls take it; None looks for it in the
+            model's file by its name.
         slice_units: Layers or blocks of the head of each call; None for no bound.
         around: Makes what runs the slices in another way; then *slice_units* does not matter.
         on_progress: Called after each token.
 
     Raises:
         ArtifactError: If it is not the record's model; see :func:`require_replayable`.
+        OptionRangeError, RecordSchemaError, RecordSchemaMissingError: If *schema* is not the
+            record's; see :func:`sslm.engine.recorded_schema.schema_of_record`.
         SslmError: If the backend cannot be opened, or a run fails.
     """
     require_replayable(record, build_program(artifact), artifact.model_id)
+    bound = schema_of_record(record, artifact, tokenizer, schema)
     units = ALL_UNITS if slice_units is None else slice_units
     runner = Runner(artifact, open_backend(), context_tokens=replay_tokens(record))
     with closing(runner):
@@ -116,7 +126,7 @@ def replay_record(
 
         advance = around(runner) if around else plainly
         comparison = _Comparison(record, tokenizer)
-        with reexecution(runner, record, advance) as execution:
+        with reexecution(runner, record, advance, bound) as execution:
             for step in execution.steps():
                 is_over = comparison.take(step)
                 on_progress(len(comparison.token_ids), len(record.token_ids))
@@ -124,7 +134,7 @@ def replay_record(
                     break
         difference = comparison.difference
         if comparison.other is not None:
-            locator = Locator(record, artifact, runner, open_backend)
+            locator = Locator(record, artifact, runner, open_backend, bound)
             located = locator.locate(len(comparison.token_ids) - 1, comparison.other)
             difference = comparison.difference_at(located)
     # Where none could be chosen, there is a number that is no token.
@@ -182,7 +192,7 @@ class _Comparison:
         ):
             self.other = step
             return True
-        self._answer.take(step.token_id)
+        self._answer.take(step.token_id, ending=step.ending)
         is_last = index + 1 == len(record.token_ids)
         if self._answer.is_complete or is_last:
             self.difference = self._difference_at_end()
@@ -210,7 +220,9 @@ class _Comparison:
         recorded = (finish_of(record), stop_reason_of(record))
         if not answer.is_complete:
             return self._at_end(f"the answer goes on, the recorded one ends ({recorded[0]})")
-        if (answer.finish_reason, answer.stop_reason) != recorded:
+        by_schema = answer.ending is not None
+        is_other = by_schema != (record.finish in _BY_SCHEMA)
+        if is_other or (answer.finish_reason, answer.stop_reason) != recorded:
             other = f"the answer ends otherwise: {_ended(answer)}, recorded is {recorded[0]}"
             return self._at_end(f"{other} {recorded[1]!r}")
         if answer_digest(self.link, self.token_ids) != record.digest:

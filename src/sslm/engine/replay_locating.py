@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sslm.artifact import Artifact
 from sslm.engine.parting_op import op_name, parting_op
+from sslm.engine.recorded_schema import answer_tokens
 from sslm.engine.reexecution import Step
 from sslm.engine.runner import Runner, open_backend
 from sslm.engine.tracing import last_head_digest, row_digests, segment_names
@@ -13,10 +14,12 @@ from sslm.errors.base import ArtifactError
 from sslm.formats.record_blob import SavedRecord
 from sslm.program.plan import Backend
 from sslm.program.program import SegmentKind
+from sslm.runtime.binding import Binding, Place
 from sslm.runtime.saved_choice import choice_of
 from sslm.runtime.saving import restore_into, save
 from sslm.runtime.sequence import Sequence as TokenSequence
 from sslm.runtime.sequence_options import SequenceOptions
+from sslm.schema.bound_schema import BoundSchema
 
 _REFERENCE = "reference"
 
@@ -61,6 +64,7 @@ class Locator:
         artifact: Its model.
         runner: What it was replayed with.
         open_in_question: Opens the backend of the runner again.
+        schema: What the recorded answer follows, or None.
     """
 
     def __init__(
@@ -69,11 +73,13 @@ class Locator:
         artifact: Artifact,
         runner: Runner,
         open_in_question: Callable[[], Backend],
+        schema: BoundSchema | None = None,
     ) -> None:
         self._record = record
         self._artifact = artifact
         self._runner = runner
         self._open_in_question = open_in_question
+        self._schema = schema
         self._choice = choice_of(record.choice)
 
     def locate(self, index: int, step: Step) -> Located:
@@ -108,7 +114,21 @@ class Locator:
             segment, what = SegmentKind.SELECT.value, "another token was recorded"
         if self._runner.backend_name != _REFERENCE:
             what += " than this backend and the reference compute"
+        if segment == SegmentKind.SELECT.value and not self._is_allowed(index):
+            what += "; the schema does not allow it there"
         return Located(position=position, segment=segment, op=None, reason=what)
+
+    def _is_allowed(self, index: int) -> bool:
+        """Whether the schema allows a recorded token behind those before it, or there is none."""
+        if self._schema is None:
+            return True
+        binding, place = Binding(self._schema, answer_tokens(self._record)), Place()
+        *before, token_id = self._record.token_ids[: index + 1]
+        for one in before:
+            after = binding.after(place, one)
+            assert after is not None, "what comes before was chosen here, too"
+            place = after
+        return binding.allows(place, token_id)
 
     def _at_fault(self, parting: _Parting, ids: Sequence[int]) -> Located:
         """Return the operation that the backend in question computes otherwise."""
@@ -136,18 +156,18 @@ class Locator:
 
     def _parting(self, reference: Runner, ids: Sequence[int], start: int) -> _Parting | None:
         """Compute the positions from *start* on with both, from the same states."""
-        with self._traced(self._runner) as ours, self._traced(reference) as theirs:
+        schema = self._schema
+        with self._traced(self._runner, schema) as ours, self._traced(reference, schema) as theirs:
             if start:
-                _run(self._runner, ours, ids[:start])
+                self._take_in(self._runner, ours, ids[:start])
                 try:
                     restore_into(theirs, save(ours))
                 except ArtifactError:
                     # A broken machine may leave what no sequence can be.
-                    _run(reference, theirs, ids[:start])
+                    self._take_in(reference, theirs, ids[:start])
             for sequence in (ours, theirs):
                 sequence.choose(self._choice, len(self._record.prompt_ids))
-            ours.push(ids[start:])
-            theirs.push(ids[start:])
+                self._queue(sequence, ids)
             while ours.has_work:
                 self._runner.run(ours, None)
                 reference.run(theirs, None)
@@ -190,13 +210,31 @@ class Locator:
     def _before(self, parting: _Parting, ids: Sequence[int]) -> bytes:
         """Return a save from before the segment, on which both agree."""
         runner = self._runner
-        with self._traced(runner) as sequence:
+        # No layer depends on what may be chosen behind it.
+        with self._traced(runner, None) as sequence:
             _run(runner, sequence, ids[: parting.first_row])
             sequence.push(ids[parting.first_row : parting.last_row])
             # The embedding and the first layer are one unit.
             if parting.segment > 1:
                 runner.advance([sequence], budget_units=parting.segment - 1)
             return save(sequence)
+
+    def _take_in(self, runner: Runner, sequence: TokenSequence, ids: Sequence[int]) -> None:
+        """Compute the first ids of prompt and answer."""
+        self._queue(sequence, ids)
+        while sequence.has_work:
+            runner.run(sequence, None)
+
+    def _queue(self, sequence: TokenSequence, ids: Sequence[int]) -> None:
+        """Queue what a sequence does not have yet of the first ids of prompt and answer."""
+        prompt, first = len(self._record.prompt_ids), sequence.position
+        if first < prompt:
+            sequence.push(ids[first:prompt])
+        content = ids[max(first, prompt) :]
+        if content and self._schema is None:
+            sequence.push(content)
+        elif content:
+            sequence.prefill_content(content)
 
     @contextmanager
     def _reference(self) -> Iterator[Runner]:
@@ -206,13 +244,15 @@ class Locator:
             yield runner
 
     @contextmanager
-    def _traced(self, runner: Runner) -> Iterator[TokenSequence]:
+    def _traced(self, runner: Runner, schema: BoundSchema | None) -> Iterator[TokenSequence]:
         options = SequenceOptions(
             context_tokens=runner.context_tokens,
             chooses=not self._choice.is_plain,
             is_traced=True,
         )
         with runner.sequence(options) as sequence:
+            tokens = None if schema is None else answer_tokens(self._record)
+            sequence.bind(schema, answer_tokens=tokens)
             yield sequence
 
 

@@ -178,7 +178,8 @@ def wanted(
         schema=_answer_schema(options, schemas),
     )
     if found.schema is not None:
-        _require_alone(found)
+        advice = "ask for them without a schema: they are the same"
+        require_no_prompt_logprobs(found, "with a schema", advice)
     return found
 
 
@@ -191,15 +192,6 @@ def _answer_schema(
     if source is None and finish is None and end_of_text is None:
         return None
     return schemas().answer_schema(source, finish, end_of_text)
-
-
-def _require_alone(wanted: Wanted) -> None:
-    """Raise ChoiceConflictError if a schema comes with what cannot tell of it."""
-    if wanted.record is not None:
-        raise ChoiceConflictError("record", "with a schema", "records do not hold schemas")
-    if wanted.prompt_logprobs is not None:
-        advice = "ask for them without a schema: they are the same"
-        raise ChoiceConflictError("prompt_logprobs", "with a schema", advice)
 
 
 def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:

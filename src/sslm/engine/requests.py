@@ -13,6 +13,7 @@ from sslm.engine.log import LOGGER
 from sslm.engine.model_schemas import ModelSchemas
 from sslm.engine.options import require_callback
 from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
+from sslm.engine.recorded_schema import answer_schema_of
 from sslm.engine.records import Record, as_record, kept_ids, options_left
 from sslm.engine.reexecution import require_replayable
 from sslm.engine.request import AnswerOptions, RecordedOptions, Request, Wanted, wanted
@@ -154,10 +155,13 @@ class Requests(ABC):
             on_progress: As for :meth:`stream`.
             **options: In place of the record's own, and with another decoder (a temperature, or
                 damping) of all that is the recorded one's; ``max_tokens`` counts new ids, and is
-                what the recorded request had left.
+                what the recorded request had left. A ``schema`` is followed from the beginning of
+                an answer, so none of its ids can be kept then.
 
         Raises:
-            OptionRangeError: If there are not so many.
+            OptionRangeError: If there are not so many, or they would come before a schema's text.
+            RecordSchemaError, RecordSchemaMissingError: If the record follows a schema, none is
+                given, and the model's file does not have it.
             RecordModelError, RecordArithmeticError, RecordTokenError: If it is another model's.
             SslmError: As :meth:`stream`.
         """
@@ -170,11 +174,22 @@ class Requests(ABC):
             original, len(kept), end_token_ids=self._stop_token_ids, others=options
         )
         cutoff = Cutoff(deadline_s)
-        wanted = self._recorded(cast(RecordedOptions, merged))
+        if kept and merged.get("schema", original.saved.schema) is not None:
+            expected = "0: an answer follows its schema from its beginning; schema=None leaves it"
+            raise OptionRangeError("token_count", str(len(kept)), expected)
+        wanted = self._recorded(cast(RecordedOptions, self._with_schema(original, merged)))
         is_continuation = original.saved.is_continuation or bool(kept)
         ids = (*original.prompt_token_ids, *kept)
         request = wanted.of(ids, is_continuation=is_continuation)
         return self._request_stream(cutoff, request).telling(on_progress)
+
+    def _with_schema(self, original: Record, options: dict[str, object]) -> dict[str, object]:
+        """Return options with the schema of a record, if that follows one and no other is given."""
+        followed = original.saved.schema
+        if followed is None or "schema" in options:
+            return options
+        answer_schema_of(followed, self._binder(), None)
+        return {**options, "schema": followed.name}
 
     def kept_text(self, original: Record | str | os.PathLike[str], token_count: int) -> str:
         """Return the text of a recorded answer's first ids, those that end one left out.

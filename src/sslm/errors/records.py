@@ -1,6 +1,6 @@
 """What can be wrong with a record of a request, and with replaying one."""
 
-from sslm.errors.base import ArtifactError
+from sslm.errors.base import ArtifactError, SchemaError
 from sslm.errors.status import Status
 
 # How tokens were chosen, which saves hold too.
@@ -137,3 +137,28 @@ class RecordSegmentsError(ArtifactError):
     message = "the record has digests of {found} segments a token, the model has {expected}"
     found: int
     expected: int
+
+
+class RecordSchemaError(SchemaError):
+    """The recorded answer follows another schema than the one to replay it with."""
+
+    status = Status.RECORD_SCHEMA
+    message = (
+        "the recorded answer follows the schema {name!r} with the digest {expected}, the one at "
+        "hand has {found}; give the one that it was compiled to then"
+    )
+    name: str
+    expected: str
+    found: str
+
+
+class RecordSchemaMissingError(SchemaError):
+    """No schema was given, and the model's file has none of the name that the record has."""
+
+    status = Status.RECORD_SCHEMA_MISSING
+    message = (
+        "the recorded answer follows the schema {name!r} with the digest {expected}, which the "
+        "model's file does not have; give it, as with `sslm replay RECORD --schema FILE`"
+    )
+    name: str
+    expected: str

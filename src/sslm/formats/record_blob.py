@@ -11,6 +11,7 @@ from sslm.errors.records import RecordValueError
 from sslm.formats.choice_record import CHOICE_SIZE_BYTES, SavedChoice, encode_choice
 from sslm.formats.hashing import sha256_of
 from sslm.formats.save_records import HASH_SIZE_BYTES, Bytes
+from sslm.formats.schema_names import is_schema_name
 
 MAGIC: Final = b"SSLMRCRD"
 FORMAT_VERSION: Final = 1
@@ -21,6 +22,8 @@ SHORT_DIGEST_SIZE_BYTES: Final = 4
 
 HEADER: Final = struct.Struct("<8sIIQII32s32s32s")
 FACTS: Final = struct.Struct("<10I")
+SCHEMA: Final = struct.Struct("<32sIIQ")
+"""Of a schema, what comes before its name."""
 
 
 class RecordFeature(IntFlag):
@@ -29,7 +32,7 @@ class RecordFeature(IntFlag):
     SEGMENTS = 1
     """Short digests of every segment at every token."""
     SCHEMA = 2
-    """Kept for a later release."""
+    """What the answer follows."""
     ADAPTER = 4
     """Kept for a later release."""
 
@@ -42,6 +45,40 @@ class RecordFinish(IntEnum):
     STOP_TOKEN = 1
     """The last token, which is among those that end an answer."""
     STOP_STRING = 2
+    SCHEMA = 3
+    """The schema lets nothing follow."""
+    DEAD_END = 4
+    """The schema lets nothing follow that could be completed, and no token may end the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSchema:
+    """What a recorded answer follows.
+
+    Args:
+        digest: Of the compiled schema, 32 bytes.
+        name: Of the schema, by which it may be found in a model's file.
+        is_fitted: Whether the answer is completed within its tokens, and not cut off.
+        allows_ends: Whether tokens that end answers may be chosen wherever the text may end.
+
+    Raises:
+        RecordValueError: If the parts cannot be.
+    """
+
+    digest: bytes
+    name: str
+    is_fitted: bool
+    allows_ends: bool
+
+    def __post_init__(self) -> None:
+        _require("the schema's digest", len(self.digest), HASH_SIZE_BYTES)
+        if not is_schema_name(self.name):
+            raise RecordValueError("the schema's name", "no schema can have it")
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of it in a record."""
+        return SCHEMA.size + len(self.name.encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +102,7 @@ class SavedRecord:
         links: 32 bytes a token: the chain of digests over all positions before it.
         segments: Short digests a token of embed, each layer and the head, or no bytes.
         segment_count: How many a token; 0 for none.
+        schema: What the answer follows, or None.
 
     Raises:
         RecordValueError: If the parts do not belong together.
@@ -86,6 +124,7 @@ class SavedRecord:
     links: bytes
     segments: bytes = b""
     segment_count: int = 0
+    schema: RecordedSchema | None = None
 
     def __post_init__(self) -> None:
         count = len(self.token_ids)
@@ -102,6 +141,14 @@ class SavedRecord:
         strings = len(self.stop) if self.finish is RecordFinish.STOP_STRING else 1
         if self.stop_index >= strings:
             raise RecordValueError(f"stop string {self.stop_index}", f"there are {strings}")
+        self._require_schema_end()
+
+    def _require_schema_end(self) -> None:
+        """Check that an answer that a schema has ended follows one, by which it can end so."""
+        if self.finish in (RecordFinish.SCHEMA, RecordFinish.DEAD_END) and self.schema is None:
+            raise RecordValueError("an end by its schema", "the answer follows none")
+        if self.finish is RecordFinish.DEAD_END and self.schema and self.schema.allows_ends:
+            raise RecordValueError("a dead end", "the text may be ended wherever it may end")
 
     def link(self, index: int) -> bytes:
         """Return the chain of digests when a token was chosen."""
@@ -123,7 +170,7 @@ def record_size_bytes(
         prompt_tokens: Of the prompt.
         answer_tokens: Of the answer.
         segment_count: Segments of which each token has a digest, or 0.
-        options_bytes: Of biases, stop strings and stop ids.
+        options_bytes: Of biases, stop strings, stop ids and what the answer follows.
     """
     token_bytes = 4 + HASH_SIZE_BYTES + SHORT_DIGEST_SIZE_BYTES * segment_count
     fixed = HEADER_SIZE_BYTES + FACTS.size + CHOICE_SIZE_BYTES
@@ -157,13 +204,24 @@ def encode_record(saved: SavedRecord) -> bytes:
         saved.links,
         saved.segments,
         *(struct.pack("<Q", len(text)) + text for text in texts),
+        *_encoded_schema(saved.schema),
     ]
     features = RecordFeature.SEGMENTS if saved.segment_count else RecordFeature(0)
+    if saved.schema is not None:
+        features |= RecordFeature.SCHEMA
     size = HEADER_SIZE_BYTES + sum(len(piece) for piece in pieces)
     if size > limits.RECORD_SIZE_BYTES_MAX:
         raise RecordValueError(f"{size} bytes", f"at most {limits.RECORD_SIZE_BYTES_MAX} are read")
     blank = _header(saved, features, size, bytes(HASH_SIZE_BYTES))
     return b"".join([_header(saved, features, size, sha256_of([blank, *pieces])), *pieces])
+
+
+def _encoded_schema(schema: RecordedSchema | None) -> list[bytes]:
+    if schema is None:
+        return []
+    name = schema.name.encode()
+    numbers = int(not schema.is_fitted), int(not schema.allows_ends), len(name)
+    return [SCHEMA.pack(schema.digest, *numbers), name]
 
 
 def _header(

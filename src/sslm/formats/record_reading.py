@@ -23,13 +23,14 @@ from sslm.formats.record_blob import (
     HASH_OFFSET_BYTES,
     MAGIC,
     SHORT_DIGEST_SIZE_BYTES,
+    RecordedSchema,
     RecordFeature,
     RecordFinish,
     SavedRecord,
 )
 from sslm.formats.save_records import HASH_SIZE_BYTES, Bytes
 
-_READ: Final = int(RecordFeature.SEGMENTS)
+_READ: Final = int(RecordFeature.SEGMENTS | RecordFeature.SCHEMA)
 _SEGMENTS_MAX: Final = limits.LAYER_COUNT_MAX + 2
 
 
@@ -79,6 +80,7 @@ def read_record(blob: Bytes) -> SavedRecord:
     short = SHORT_DIGEST_SIZE_BYTES * facts.segment_count
     segments = _bytes(reader, "digests of segments", short * facts.answer_tokens)
     stop = _read_stops(reader, facts.stop_count)
+    schema = _read_schema(reader) if RecordFeature.SCHEMA in features else None
     reader.require_end("the record")
     return SavedRecord(
         model_id=model_id,
@@ -97,6 +99,7 @@ def read_record(blob: Bytes) -> SavedRecord:
         links=links,
         segments=segments,
         segment_count=facts.segment_count,
+        schema=schema,
     )
 
 
@@ -160,6 +163,16 @@ def _read_stops(reader: BoundedReader, count: int) -> tuple[str, ...]:
             raise RecordValueError(f"stop string {index}", f"it has {len(text)} characters")
         stops.append(text)
     return tuple(stops)
+
+
+def _read_schema(reader: BoundedReader) -> RecordedSchema:
+    digest = _bytes(reader, "digest of the schema", HASH_SIZE_BYTES)
+    is_cut = reader.u32("whether the answer may be cut off", at_most=1)
+    is_endless = reader.u32("whether no token ends the answer", at_most=1)
+    name = reader.utf8("name of the schema", at_most=limits.SCHEMA_NAME_SIZE_CHARS_MAX)
+    return RecordedSchema(
+        digest=digest, name=name, is_fitted=not is_cut, allows_ends=not is_endless
+    )
 
 
 def _bytes(reader: BoundedReader, name: str, size_bytes: int) -> bytes:

@@ -1,7 +1,6 @@
 """One compiled schema: bytes <-> records; see docs/format.md, 16."""
 
 import hashlib
-import re
 import struct
 from dataclasses import dataclass, fields
 from typing import Final
@@ -11,10 +10,10 @@ from sslm.errors.schema_files import SchemaCapacityError, SchemaMaskError, Store
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.schema_automaton import Row, encode_automaton, read_automaton
 from sslm.formats.schema_masks import encode_masks, mask_size_bytes, read_masks
+from sslm.formats.schema_names import is_schema_name
 from sslm.formats.schema_tables import StateTables, encode_tables, read_tables
 
 HASH_SIZE_BYTES: Final = 32
-_NAME: Final = re.compile("[A-Za-z0-9._-]+")
 _TABLES: Final = struct.Struct("<7I")
 
 
@@ -68,11 +67,6 @@ class SchemaHead:
 
 _HEAD_NUMBERS: Final = len(fields(SchemaHead))
 _HEAD: Final = struct.Struct(f"<32s{_HEAD_NUMBERS}II")
-
-
-def is_schema_name(name: str) -> bool:
-    """Tell whether schemas in files can have a name."""
-    return len(name) <= limits.SCHEMA_NAME_SIZE_CHARS_MAX and bool(_NAME.fullmatch(name))
 
 
 def encode_schema(record: SchemaRecord) -> bytes:

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from sslm.runtime.own_memory import zeroed_memory
 from sslm.schema.bound_schema import ANY_COUNT, START, BoundSchema
+from sslm.schema.step_table import NO_STATE
 
 _WORD_BITS: Final = 32
 
@@ -64,8 +65,12 @@ class Binding:
         return ANY_COUNT if most is None else max(0, most - place.token_count)
 
     def fits(self, place: Place) -> bool:
-        """Return whether the answer can be completed within its tokens."""
-        return self.schema.distance(place.state) <= self.remaining(place)
+        """Return whether the answer can be completed, and within its tokens."""
+        most, distance = self.answer_tokens, self.schema.distance(place.state)
+        # No mask leads to where no tokens complete the text, but content that is given may.
+        if distance == NO_STATE:
+            return False
+        return most is None or place.token_count + distance <= most
 
     def after(self, place: Place, token_id: int) -> Place | None:
         """Return where a token leads, also one that ends the answer, or None if it is not taken.

@@ -16,6 +16,7 @@ from sslm.runtime.binding import Binding, Place
 from sslm.runtime.sequence_state import SequenceState, begin_answer
 from sslm.runtime.token_ids import admissible_token_ids
 from sslm.schema.bound_schema import ANY_COUNT, BoundSchema
+from sslm.schema.step_table import NO_STATE
 
 
 def bind(state: SequenceState, schema: BoundSchema | None, answer_tokens: int | None) -> None:
@@ -178,6 +179,9 @@ def admit_some(
 def _reason(binding: Binding, place: Place, token_id: int) -> str:
     if token_id in binding.schema.end_ids:
         return "it ends an answer, and is no content"
-    if binding.schema.step(place.state, token_id) is None:
+    state = binding.schema.step(place.state, token_id)
+    if state is None:
         return "the schema has no text that goes on so"
+    if binding.schema.distance(state) == NO_STATE:
+        return "no tokens complete a text that goes on so"
     return "the answer could not be completed within its tokens"

@@ -16,7 +16,9 @@ from sslm.errors.runtime import (
     NotCopyableError,
     ObjectClosedError,
 )
+from sslm.numerics.digests import next_link
 from sslm.program.choice import Choice
+from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.runtime.binding import Ending
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
@@ -79,6 +81,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         token_ids: The answer so far.
         cached_count: Tokens of the prompt that a checkpoint held.
         position: Tokens that are computed, those included.
+        links: For each of its tokens, 32 bytes: the chain of digests over all positions before it.
         ending: Why a schema lets nothing follow but what ends an answer, or None.
         forced_count: Tokens of the answer that were not chosen, as its schema left no choice.
     """
@@ -119,6 +122,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._captured: list[Snapshot] = []
         self._is_closed = False
         self.token_ids: list[int] = []
+        self.links: list[bytes] = []
         self.ending: Ending | None = None
         self.forced_count = 0
         self.cached_count = 0
@@ -155,6 +159,9 @@ class TokenRequest(Closing, Generic[NoteT]):
                 raise ContextLengthError(needed, self._position_count)
             if sequence is None:
                 sequence = self._prefilled()
+                if not self.links:
+                    # All of the prompt was saved.
+                    self.links.append(sequence.digest)
                 found: list[int] = []
             else:
                 # What was chosen last is the answer's already.
@@ -185,14 +192,6 @@ class TokenRequest(Closing, Generic[NoteT]):
             ObjectClosedError: If the request is closed.
         """
         return self._computed().answer_digest(self.token_ids)
-
-    def link(self) -> bytes:
-        """Return the chain of digests over all computed positions, 32 bytes.
-
-        Raises:
-            ObjectClosedError: If the request is closed.
-        """
-        return self._computed().digest
 
     def last_chunk(self) -> Chunk:
         """Return the rows that were computed last; valid until the next token is asked for.
@@ -312,10 +311,32 @@ class TokenRequest(Closing, Generic[NoteT]):
         while sequence.has_work:
             if self._require_time is not None:
                 self._require_time()
+            link = sequence.digest
             self._session.advance(sequence, self._cancellation)
+            self._note_links(sequence, link)
             self.position = sequence.position
             if self._on_progress is not None and not self.token_ids:
                 self._on_progress(sequence.position, len(self._prompt_ids))
+
+    def _note_links(self, sequence: Sequence, link: bytes) -> None:
+        """Note the chain behind each new position from which a token of the answer follows.
+
+        Args:
+            sequence: A chunk of it was computed.
+            link: The chain before.
+        """
+        first, last = self.position, sequence.position
+        before = max(first, len(self._prompt_ids) - 1)
+        if last == before + 1:
+            self.links.append(sequence.digest)
+        elif last > before:
+            data, links = sequence.state.data, []
+            for position in range(first, last):
+                at = DIGEST_SIZE_BYTES * (position - first)
+                digest = data.memory.digests[at : at + DIGEST_SIZE_BYTES]
+                link = next_link(link, data.token_ids[position], digest)
+                links.append(link)
+            self.links += links[before - first :]
 
     def _compute_closing(self, sequence: Sequence, closing: TokenIds[int]) -> None:
         if not closing or not self._keeps_checkpoints:

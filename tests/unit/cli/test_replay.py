@@ -219,3 +219,30 @@ def test_an_interrupted_request_leaves_no_record(stories: Path, tmp_path: Path) 
     assert process.returncode in {130, 0}, error
     assert [entry.name for entry in tmp_path.iterdir()] in ([], ["run.sslmr"])
     assert process.returncode == 0 or not path.exists()
+
+
+def test_a_record_of_a_schema_is_replayed_with_it(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    lamp, path, model = tmp_path / "lamp.json", tmp_path / "run.sslmr", tmp_path / "with.sslm"
+    lamp.write_text('{"enum": ["on", "off"]}')
+    asked = ("generate", PROMPT, "--max-tokens", 12, "--schema")
+    sslm_command.text(*asked, lamp, "-m", stories, "--record", path)
+    replay = ("replay", path, "-m", stories)
+    assert sslm_command.error(*replay, code=4) == "RecordSchemaMissingError"
+    assert sslm_command.json(*replay, "--schema", lamp)["identical"]
+    lamp.write_text('{"enum": ["on", "out"]}')
+    assert sslm_command.error(*replay, "--schema", lamp, code=4) == "RecordSchemaError"
+    assert sslm_command.error(*replay, "--finish", "fit", code=2) == "UsageError"
+    # By its name in the model's file, and a token that it would not have allowed.
+    sslm_command.text("schema", "add", stories, lamp, "-o", model)
+    sslm_command.text(*asked, "lamp", "-m", model, "--record", path)
+    assert sslm_command.json("replay", path, "-m", model)["identical"]
+    text = sslm_command.text("replay", changed(path, 1), "-m", model, code=1)
+    assert text.startswith("DIFFERENT: token 2, segment select (found token id ")
+    assert "; the schema does not allow it there\n" in text
+    answer = sslm_command.json("replay", path, "-m", model, "--from", 0)
+    assert answer["text"] in ('"on"', '"out"')
+    assert (
+        sslm_command.error("replay", path, "-m", model, "--from", 2, code=4) == "OptionRangeError"
+    )

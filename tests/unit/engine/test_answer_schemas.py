@@ -178,7 +178,6 @@ def test_a_conversation_goes_on_with_and_without_schemas(model: Model) -> None:
         ({"finish": "fit"}, OptionRangeError),
         ({"schema": 3}, SchemaSourceError),
         ({"schema": COLOURS, "prompt_logprobs": 1}, ChoiceConflictError),
-        ({"schema": COLOURS, "record": "answer.sslmrec"}, ChoiceConflictError),
     ],
 )
 def test_what_cannot_be_is_refused(

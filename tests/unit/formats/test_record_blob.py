@@ -4,6 +4,7 @@ import hashlib
 import struct
 from array import array
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,13 +30,20 @@ from sslm.errors.records import (
 )
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.choice_record import CHOICE_SIZE_BYTES, DECODERS, encode_choice, read_choice
-from sslm.formats.record_blob import SavedRecord, encode_record, record_size_bytes
+from sslm.formats.record_blob import (
+    RecordFinish,
+    SavedRecord,
+    encode_record,
+    record_size_bytes,
+)
 from sslm.formats.record_reading import read_record
 from sslm.program.choice import Choice, Decoder
-from tests.records import PLAIN_CHOICE, RECORD, RICH_CHOICE, RICH_RECORD
+from tests.records import PLAIN_CHOICE, RECORD, RICH_CHOICE, RICH_RECORD, SCHEMA_RECORD
 from tests.saves import reseal_save, resize_save
 
-RECORDS = pytest.mark.parametrize("saved", [RECORD, RICH_RECORD], ids=["plain", "rich"])
+RECORDS = pytest.mark.parametrize(
+    "saved", [RECORD, RICH_RECORD, SCHEMA_RECORD], ids=["plain", "rich", "schema"]
+)
 
 
 @RECORDS
@@ -113,10 +121,20 @@ def test_the_layout_is_the_documented_one() -> None:
     assert encode_record(RICH_RECORD) == expected
 
 
+def test_the_layout_of_a_schema_is_the_documented_one() -> None:
+    blob, plain = encode_record(SCHEMA_RECORD), encode_record(RECORD)
+    assert blob[8:24] == struct.pack("<IIQ", 1, 2, len(plain) + 48 + len("side-1"))
+    assert blob[148:152] == struct.pack("<I", 4)
+    assert blob[len(plain) :] == b"s" * 32 + struct.pack("<IIQ", 0, 1, 6) + b"side-1"
+    assert blob[64:148] == plain[64:148]
+    assert blob[152 : len(plain)] == plain[152:]
+
+
 @RECORDS
 def test_the_size_is_known_before(saved: SavedRecord) -> None:
     texts = sum(8 + len(text.encode()) for text in saved.stop)
     options = 8 * len(saved.choice.bias) + 4 * len(saved.stop_token_ids) + texts
+    options += saved.schema.size_bytes if saved.schema else 0
     size = record_size_bytes(
         len(saved.prompt_ids), len(saved.token_ids), saved.segment_count, options
     )
@@ -128,7 +146,7 @@ def test_the_size_is_known_before(saved: SavedRecord) -> None:
     [
         (0, b"SSLMSAVE", NotARecordError),
         (8, struct.pack("<I", 2), RecordVersionError),
-        (12, struct.pack("<I", 2), RecordFeatureError),
+        (12, struct.pack("<I", 4), RecordFeatureError),
         (16, struct.pack("<Q", 1 << 63), RecordSizeError),
         (28, b"\1", NonZeroPaddingError),
         (128, struct.pack("<I", 0), FieldTooSmallError),
@@ -137,7 +155,8 @@ def test_the_size_is_known_before(saved: SavedRecord) -> None:
         (136, struct.pack("<I", 4), RecordValueError),
         (140, struct.pack("<I", 1), RecordValueError),
         (144, struct.pack("<I", 2), FieldTooLargeError),
-        (148, struct.pack("<I", 3), FieldTooLargeError),
+        (148, struct.pack("<I", 3), RecordValueError),
+        (148, struct.pack("<I", 5), FieldTooLargeError),
         (152, struct.pack("<I", 2), RecordValueError),
         (156, struct.pack("<I", limits.VOCAB_SIZE_MAX + 1), FieldTooLargeError),
         (160, struct.pack("<I", limits.STOP_COUNT_MAX + 1), FieldTooLargeError),
@@ -165,10 +184,32 @@ def test_a_defect_has_its_error(offset: int, content: bytes, error: type[Artifac
         read_record(reseal_save(bytes(blob)))
 
 
+@pytest.mark.parametrize(
+    ("offset", "content", "error"),
+    [
+        (-22, struct.pack("<I", 2), FieldTooLargeError),
+        (-18, struct.pack("<I", 2), FieldTooLargeError),
+        (-18, struct.pack("<I", 0), RecordValueError),
+        (-14, struct.pack("<Q", 5), TrailingBytesError),
+        (-14, struct.pack("<Q", 7), TruncatedFileError),
+        (-14, struct.pack("<Q", 1 << 40), FieldTooLargeError),
+        (-6, b" ", RecordValueError),
+        (-6, b"\xff", BadUtf8Error),
+    ],
+)
+def test_a_defect_of_a_schema_has_its_error(
+    offset: int, content: bytes, error: type[ArtifactError]
+) -> None:
+    blob = bytearray(encode_record(SCHEMA_RECORD))
+    blob[len(blob) + offset : len(blob) + offset + len(content)] = content
+    with pytest.raises(error):
+        read_record(reseal_save(bytes(blob)))
+
+
 def test_features_are_named() -> None:
     blob = bytearray(encode_record(RECORD))
     blob[12] = 2 + 4 + 8
-    with pytest.raises(RecordFeatureError, match="has schema, adapter, feature 3,"):
+    with pytest.raises(RecordFeatureError, match="has adapter, feature 3,"):
         read_record(reseal_save(bytes(blob)))
 
 
@@ -197,12 +238,28 @@ def test_no_larger_record_is_written_than_is_read(monkeypatch: pytest.MonkeyPatc
         {"context_tokens": 7},
         {"token_ids": array("i"), "links": b""},
         {"stop_index": 1},
+        {"finish": RecordFinish.SCHEMA},
+        {"finish": RecordFinish.DEAD_END},
     ],
     ids=lambda change: next(iter(change)),
 )
 def test_parts_that_do_not_belong_together(change: dict[str, object]) -> None:
     with pytest.raises(RecordValueError):
         replace(RECORD, **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"digest": bytes(31)}, {"name": ""}, {"name": "a b"}, {"name": "a" * 65}],
+    ids=repr,
+)
+def test_what_no_recorded_schema_can_be(change: dict[str, Any]) -> None:
+    assert SCHEMA_RECORD.schema is not None
+    with pytest.raises(RecordValueError):
+        replace(SCHEMA_RECORD.schema, **change)
+    ended = replace(SCHEMA_RECORD.schema, allows_ends=True)
+    with pytest.raises(RecordValueError, match="a dead end"):
+        replace(SCHEMA_RECORD, schema=ended)
 
 
 @pytest.mark.parametrize("saved", [PLAIN_CHOICE, RICH_CHOICE], ids=["plain", "rich"])

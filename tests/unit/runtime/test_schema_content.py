@@ -43,7 +43,9 @@ def split(text: str) -> list[int]:
     """Split into the longest pieces, from the left."""
     ids, content = [], text.encode()
     while content:
-        piece = max((one for one in PIECES if content.startswith(one)), key=len)
+        piece = max((one for one in PIECES if content.startswith(one)), key=len, default=b"")
+        if not piece:
+            return []
         ids.append(ID[piece])
         content = content[len(piece) :]
     return ids
@@ -339,3 +341,66 @@ def test_forced_tokens_are_counted_through_everything(case: Case) -> None:
         sequence.adopt(checkpoint)
         assert counts() == before
         checkpoint.release()
+
+
+def test_content_takes_no_more_tokens_than_the_answer_has(case: Case) -> None:
+    schema = compiled(case, Repeat(OneOf(((ord("a"), ord("z")),)), 1, None))
+    letter = ID[b"a"]
+    with begun(case, schema, answer_tokens=2) as sequence, begun(case, schema) as right:
+        with pytest.raises(SchemaSpanUnreachableError, match="within its tokens") as caught:
+            sequence.prefill_content([letter] * 4)
+        assert caught.value.consumed_tokens == 2
+        assert sequence.is_answer_complete
+        case.run(sequence)
+        assert allowed(sequence) == {END_ID}
+        assert sequence.ending_after(letter) is None
+        with refused(SchemaSpanUnreachableError, sequence):
+            sequence.prefill_content([letter])
+        right.prefill_content([letter] * 4)
+        # A reset gives all of them back.
+        sequence.reset()
+        assert sequence.prefill_content([letter] * 2) == 2
+
+
+def test_content_that_no_tokens_could_complete_is_not_taken(case: Case) -> None:
+    # Nothing spells the z, so that what begins with e cannot be ended.
+    language = either([Bytes(b"ez"), Bytes(b"aez"), Bytes(b"ay")])
+    schema = compiled(case, language)
+    for answer_tokens in (None, 9):
+        with begun(case, schema, answer_tokens) as sequence:
+            assert allowed(sequence) == {ID[b"a"]}
+            with refused(SchemaSpanUnreachableError, sequence) as caught:
+                sequence.prefill_content(ids_of(b"e"))
+            assert "no tokens complete" in str(caught.value)
+            sequence.prefill_content(ids_of(b"a"))
+            with refused(SchemaSpanUnreachableError, sequence):
+                sequence.prefill_content(ids_of(b"e"))
+            case.run(sequence)
+            assert allowed(sequence) == {ID[b"y"]}
+
+
+def test_what_completes_an_answer_is_chosen_and_not_taken_along(case: Case) -> None:
+    schema = compiled(case, InOrder((OneOf(((ord("a"), ord("b")),)), Bytes(b"ey"))))
+    with begun(case, schema) as sequence:
+        # Behind the letter one token alone may follow, which completes the text.
+        assert sequence.decode_span() == ids_of(b"a")
+        case.run(sequence)
+        assert not sequence.is_answer_complete
+        assert sequence.ending_after(ID[b"ey"]) == "complete"
+        assert sequence.decode_span() == ids_of(b"ey")
+        assert sequence.is_answer_complete
+        assert sequence.stats().forced_tokens == 0
+
+
+def test_a_reset_gives_all_tokens_of_an_answer_back(case: Case) -> None:
+    schema = text_schema(case)
+    content = ids_of(b'"', b"k", b"e", b"y", b'"', b":")
+    with begun(case, schema, schema.shortest + 2) as sequence:
+        ids = rest(case, sequence, 30)
+        for _ in range(2):
+            sequence.reset()
+            with pytest.raises(SchemaSpanUnreachableError):
+                sequence.prefill_content([*content, ID[b"a"]])
+            sequence.reset()
+            sequence.push(PROMPT)
+            assert rest(case, sequence, 30) == ids

@@ -33,10 +33,23 @@ def answering(plan: Plan) -> Bench:
     return bench
 
 
+def speaking(plan: Plan) -> Bench:
+    """Return one whose mask is its own, as the next one is: few tokens are left."""
+    bench, schema = Bench(plan), schemas(plan)[0]
+    bench.sequence.bind(schema, answer_tokens=schema.shortest)
+    bench.sequence.push(PROMPT)
+    bench.run()
+    for _ in range(2):
+        bench.sequence.decode()
+        bench.run()
+    return bench
+
+
 STEPS: dict[str, tuple[Callable[[Plan], Bench], Callable[[Bench], object]]] = {
     "bind": (fresh, lambda bench: bench.sequence.bind(schemas(bench.plan)[1])),
     "unbind": (fresh, lambda bench: bench.sequence.bind(None)),
     "span": (answering, lambda bench: bench.sequence.decode_span()),
+    "next token": (speaking, lambda bench: bench.sequence.decode()),
     "content": (answering, lambda bench: bench.sequence.prefill_content(split("abbagcd"))),
     "reset": (answering, lambda bench: bench.sequence.reset()),
 }
@@ -47,6 +60,9 @@ def end(bench: Bench) -> object:
     one = bench.sequence
     if not one.token_ids and not one.pending_count:
         one.push(PROMPT)
+    bench.run()
+    # By the mask of where the answer stands, whoever wrote another one meanwhile.
+    one.rescore()
     bench.run()
     for _ in range(3):
         one.decode_span()

@@ -11,6 +11,7 @@ from benchmarks.schema_monsters import malformed_schemas
 from benchmarks.schema_questions import Question
 from sslm.engine.results import Completion
 from sslm.errors.base import SslmError
+from sslm.schema.spacing import Spacing
 
 Progress = Callable[[str], None]
 
@@ -67,7 +68,12 @@ WAYS: Final = (
 
 
 def measured_answers(
-    path: Path, questions: Sequence[Question], count: int, progress: Progress
+    path: Path,
+    questions: Sequence[Question],
+    count: int,
+    progress: Progress,
+    *,
+    spacing: Spacing,
 ) -> dict[str, Any]:
     """Make as many answers as asked for, each in spans and token by token, and judge them."""
     rows: list[dict[str, Any]] = []
@@ -76,7 +82,7 @@ def measured_answers(
         for at, question in enumerate(questions):
             here = count // len(questions) + (at < count % len(questions))
             progress(f"{sum(row['answers'] for row in rows)} of {count} answers: {question.name}")
-            form = model.form(question.schema)
+            form = model.form(question.schema, spacing=spacing)
             ways = [WAYS[at % len(WAYS)] for at in range(here)]
             asked = [way.asked(form, seed=at) for at, way in enumerate(ways)]
             prompt = model.prompt_ids(question.text)

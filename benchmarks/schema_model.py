@@ -111,9 +111,9 @@ class SchemaModel(Closing):
         said, template = [Message("user", text)], self.model.chat_template
         return encode_chat(self.tokenizer, template, said, add_generation_prompt=True)
 
-    def form(self, document: Any) -> AnswerForm:
-        """Compile a schema for this model."""
-        schema = Schema.compile(document, tokenizer=self.tokenizer)
+    def form(self, document: Any, **options: Any) -> AnswerForm:
+        """Compile a schema for this model, with options of ``Schema.compile``."""
+        schema = Schema.compile(document, tokenizer=self.tokenizer, **options)
         trie, digest = schema_vocabulary(self.tokenizer).trie, schema.prepared.digest
         return AnswerForm(
             schema, BoundSchema(schema.tables, trie, digest=digest, end_ids=self.end_ids)

@@ -103,7 +103,7 @@ def prepare_schema(
         SchemaCapacityError: If it is larger than those that files hold.
     """
     table = _table(compiled.automaton)
-    tables = _in_order(build_token_tables(table, trie, split))
+    tables = _in_order(build_token_tables(table, trie, split, leaves_blank=options.leaves_blank))
     documents = {uri: read_document(other) for uri, other in sorted(options.documents.items())}
     return _finished(
         SchemaRecord(

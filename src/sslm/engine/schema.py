@@ -104,8 +104,7 @@ class Schema:
             unknown_keywords: Whether keywords that nobody knows are refused or ignored.
             formats: ``"assert"`` enforces ``format``, ``"exact"`` with all texts that are valid, at
                 many times the states; ``"annotate"`` ignores it.
-            spacing: White space in answers: ``"compact"`` for none, ``"spaced"`` for a blank behind
-                each comma and colon, ``"flexible"`` for what printers of JSON write.
+            spacing: White space: ``"compact"``, ``"spaced"`` or ``"flexible"`` (schemas.md).
             documents: What references may lead to besides the schema itself, by URI.
             budget: What compiling may take; None for the default.
 
@@ -214,7 +213,9 @@ class Schema:
         vocabulary = schema_vocabulary(tokenizer)
         has_spans = self._prepared.has_canonical_spans
         split = partial(split_continuation, tokenizer) if has_spans else None
-        difference = first_difference(self.tables, vocabulary.trie, split)
+        difference = first_difference(
+            self.tables, vocabulary.trie, split, leaves_blank=self._prepared.options.leaves_blank
+        )
         if difference is not None:
             raise SchemaTablesError(self.name, *difference)
 

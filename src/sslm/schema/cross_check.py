@@ -9,7 +9,7 @@ from sslm.schema.token_trie import TokenTrie
 
 
 def first_difference(
-    tables: TokenTables, trie: TokenTrie, split: Split | None
+    tables: TokenTables, trie: TokenTrie, split: Split | None, *, leaves_blank: bool = False
 ) -> tuple[str, int] | None:
     """Work tables out again, and return what differs first, and in which state; or None.
 
@@ -19,11 +19,12 @@ def first_difference(
         tables: Of an automaton that was checked; what is asked is whether the rest belongs to it.
         trie: The vocabulary's content.
         split: The tokenizer's own, or None if spans without a choice are spelled anyhow.
+        leaves_blank: Whether a blank at the end of a span is left to the choice behind it.
 
     Raises:
         SchemaError: What building them raises.
     """
-    expected = build_token_tables(tables.table, trie, split)
+    expected = build_token_tables(tables.table, trie, split, leaves_blank=leaves_blank)
     pairs: tuple[tuple[str, Iterable[object], Iterable[object]], ...] = (
         ("the only token", tables.only.tokens, expected.only.tokens),
         ("what the only token leads to", tables.only.targets, expected.only.targets),

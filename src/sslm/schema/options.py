@@ -66,6 +66,11 @@ class SchemaOptions:
         _require_one_of("spacing", self.spacing, ("compact", "spaced", "flexible"))
 
     @property
+    def leaves_blank(self) -> bool:
+        """Whether a blank at the end of text without a choice is left to what is chosen next."""
+        return self.spacing != "compact"
+
+    @property
     def added_choices(self) -> dict[str, str]:
         """Those of ``ADDED_CHOICES`` that are not the defaults."""
         found = {name: getattr(self, name) for name in ADDED_CHOICES}

@@ -36,10 +36,19 @@ class OnlyTokens:
     targets: "array[int]"
 
 
-def only_tokens(table: StepTable, trie: TokenTrie, split: Split) -> OnlyTokens:
+def only_tokens(
+    table: StepTable, trie: TokenTrie, split: Split, *, leaves_blank: bool = False
+) -> OnlyTokens:
     """Return the only token of each state that has one byte to go on with.
 
     A state whose span the vocabulary cannot spell has a choice: of whatever tokens fit it.
+
+    Args:
+        table: The automaton.
+        trie: The vocabulary's content.
+        split: The tokenizer's own.
+        leaves_blank: Whether a blank at the end of a span is left to the choice behind it:
+            vocabularies have most words with the blank before them.
     """
     tokens = array("i", [FREE]) * table.state_count
     targets = array("I", [NO_STATE]) * table.state_count
@@ -49,6 +58,10 @@ def only_tokens(table: StepTable, trie: TokenTrie, split: Split) -> OnlyTokens:
         if byte is None:
             continue
         span = _span(table, forced, state)
+        if leaves_blank:
+            span = span.removesuffix(b" ")
+            if not span:
+                continue
         if span not in firsts:
             firsts[span] = _first_token(trie, split, span)
         token_id = firsts[span]

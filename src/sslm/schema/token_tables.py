@@ -43,19 +43,26 @@ class TokenTables:
         return [index for index in range(mask.bit_length()) if mask >> index & 1]
 
 
-def build_token_tables(table: StepTable, trie: TokenTrie, split: Split | None) -> TokenTables:
+def build_token_tables(
+    table: StepTable, trie: TokenTrie, split: Split | None, *, leaves_blank: bool = False
+) -> TokenTables:
     """Work out what an automaton allows of a vocabulary.
 
     Args:
         table: The automaton.
         trie: The vocabulary's content.
         split: The tokenizer's own, for spans without a choice; None leaves their spelling open.
+        leaves_blank: Whether a blank at the end of a span is left to the choice behind it.
 
     Raises:
         UnspellableSchemaError: If no text of the automaton can be spelled.
         SchemaBudgetError: If there is too much to do or to keep.
     """
-    only = without_choice(table) if split is None else only_tokens(table, trie, split)
+    only = (
+        without_choice(table)
+        if split is None
+        else only_tokens(table, trie, split, leaves_blank=leaves_blank)
+    )
     work = _Work(table, trie)
     distances = work.distances(only)
     if distances[0] == NO_STATE:

@@ -119,6 +119,20 @@ def test_options_and_documents_are_kept(tmp_path: Path) -> None:
     assert options.spacing == "flexible"
 
 
+def test_a_blank_behind_a_colon_goes_with_the_word_behind_it(tmp_path: Path) -> None:
+    tokenizer = small_tokenizer("Ġtrue")
+    schema = Schema.compile(SMALL, tokenizer=tokenizer, spacing="spaced")
+    mark, blank, word = map(tokenizer.vocabulary.tokens.index, ('":', "Ġ", "Ġtrue"))
+    table = schema.tables.table
+    states = [table.step(0, text) for text in (b'{"is_on', b'{"is_on":')]
+    assert [schema.tables.allowed_ids(state) for state in states if state is not None] == [
+        [mark],
+        [blank, word],
+    ]
+    schema.save(tmp_path / "x.sslms")
+    assert Schema.load(tmp_path / "x.sslms", tokenizer=tokenizer) == schema
+
+
 def test_choices_that_came_later_are_told_only_where_they_are_made(tmp_path: Path) -> None:
     plain = record_of(small_schema())
     assert plain.options == (

@@ -1,6 +1,7 @@
 """Sizes and times of compiled schemas: how large files are, and what reading and checking takes.
 
-    python -m benchmarks.schema_files [--vocabulary FILE.gguf]... [--json]
+    python -m benchmarks.schema_files [--vocabulary FILE.gguf]... [--only WORD] [--spacing WORD]
+        [--free-keys WORD] [--json]
 
 Every schema of tests/schemas is compiled for each vocabulary, written, read and cross-checked.
 Times are milliseconds of processor time. Exit 1 if one does not come back as it was.
@@ -14,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tests.data import shared_data
 
@@ -23,6 +24,8 @@ from sslm.engine.schema import Schema
 from sslm.engine.schema_vocabulary import schema_vocabulary
 from sslm.formats.gguf import read_gguf
 from sslm.schema.compiling import compile_schema
+from sslm.schema.options import FreeKeyChoice, SchemaOptions
+from sslm.schema.spacing import Spacing
 from sslm.text.tokenizer import Tokenizer
 
 FOLDER = Path(__file__).parents[1] / "tests" / "schemas"
@@ -37,10 +40,12 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, 1000 * (time.process_time() - start)
 
 
-def measured(source: Path, tokenizer: Tokenizer, path: Path) -> dict[str, Any]:
+def measured(
+    source: Path, tokenizer: Tokenizer, path: Path, options: dict[str, Any]
+) -> dict[str, Any]:
     """Compile, write, read and check one schema."""
-    _, front = timed(lambda: compile_schema(source.read_bytes()))
-    schema, compiling = timed(lambda: Schema.compile(source, tokenizer=tokenizer))
+    _, front = timed(lambda: compile_schema(source.read_bytes(), SchemaOptions(**options)))
+    schema, compiling = timed(lambda: Schema.compile(source, tokenizer=tokenizer, **options))
     schema.save(path)
     found, loading = timed(lambda: Schema.load(path))
     _, checking = timed(lambda: found.cross_check(tokenizer))
@@ -58,18 +63,20 @@ def measured(source: Path, tokenizer: Tokenizer, path: Path) -> dict[str, Any]:
     }
 
 
-def measure(vocabulary: Path) -> dict[str, Any]:
-    """Measure all schemas with one vocabulary."""
+def measure(vocabulary: Path, only: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Measure the schemas with *only* in their names with one vocabulary."""
     tokenizer = Tokenizer(vocabulary_from_gguf(read_gguf(vocabulary.read_bytes()).metadata))
     _, content = timed(lambda: schema_vocabulary(tokenizer))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "schema.sslms"
-        rows = [measured(source, tokenizer, path) for source in sorted(FOLDER.glob("*.json"))]
+        sources = [source for source in sorted(FOLDER.glob("*.json")) if only in source.name]
+        rows = [measured(source, tokenizer, path, options) for source in sources]
     return {
         "vocabulary": vocabulary.name,
         "tokens": tokenizer.vocab_size,
         "vocabulary_ms": content,
         "median": {name: statistics.median(row[name] for row in rows) for name in COLUMNS},
+        "sum": {name: sum(row[name] for row in rows) for name in COLUMNS},
         "most": {name: max(row[name] for row in rows) for name in COLUMNS},
         "schemas": rows,
     }
@@ -83,6 +90,7 @@ def print_table(found: dict[str, Any]) -> None:
         *((row["schema"], row) for row in found["schemas"]),
         ("median", found["median"]),
         ("most", found["most"]),
+        ("sum", found["sum"]),
     ]:
         print(f"{name:24}" + "".join(f"{row[column]:12.0f}" for column in COLUMNS))
 
@@ -91,10 +99,14 @@ def main() -> int:
     """Measure; return 1 if a schema did not come back."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--vocabulary", type=Path, action="append", help="of a GGUF file")
+    parser.add_argument("--only", default="", help="only schemas with this in their name")
+    parser.add_argument("--spacing", choices=get_args(Spacing), default="compact")
+    parser.add_argument("--free-keys", choices=get_args(FreeKeyChoice), default="allow")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
     vocabularies = arguments.vocabulary or [shared_data(name) for name in VOCABULARIES]
-    results = [measure(vocabulary) for vocabulary in vocabularies]
+    options = {"spacing": arguments.spacing, "free_keys": arguments.free_keys}
+    results = [measure(vocabulary, arguments.only, options) for vocabulary in vocabularies]
     if arguments.json:
         print(json.dumps(results, indent=1))
     else:

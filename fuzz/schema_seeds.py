@@ -1,6 +1,7 @@
 """Compiled schemas that the search begins with, written down without a compiler."""
 
 from array import array
+from dataclasses import replace
 
 from sslm.formats.schema_blob import SchemaRecord, encode_schema
 from sslm.formats.schema_containers import encode_schema_file, encode_schema_section
@@ -15,14 +16,20 @@ OPTIONS = (
 )
 """How a schema is said to be compiled."""
 _A, _B, _C = b"abc"
+_ADDED_OPTIONS = (
+    b'{"canonical_spans":true,"compiler_version":1,"formats":"assert","free_keys":"omit",'
+    b'"free_levels":2,"recursion_levels":4,"spacing":"flexible","unknown_keywords":"refuse"}'
+)
 
 
 def schema_seeds() -> dict[str, bytes]:
-    """Files with and without an only token, one that lies, and sections."""
+    """Files with and without an only token, one with all options, one that lies, and sections."""
     sound = encode_schema(_record("ab", _A))
     free = encode_schema(_record("free", FREE))
+    spaced = encode_schema(replace(_record("spaced", _A), options=_ADDED_OPTIONS))
     return {
         "sound": encode_schema_file(sound),
+        "spaced": encode_schema_file(spaced),
         "free": encode_schema_file(free),
         "lie": encode_schema_file(encode_schema(_record("lie", _B))),
         "section": encode_schema_section([("ab", sound), ("free", free)]),

@@ -46,7 +46,12 @@ def _cross_check(schema: PreparedSchema, outcomes: Outcomes) -> None:
     if schema.vocab_size != VOCAB_SIZE:
         return
     with outcomes.refusals(SchemaError):
-        difference = first_difference(schema.tables, _trie(), lambda text: list(text.encode()))
+        difference = first_difference(
+            schema.tables,
+            _trie(),
+            lambda text: list(text.encode()),
+            leaves_blank=schema.options.leaves_blank,
+        )
         outcomes.reached("differs" if difference else "cross-checked")
 
 
@@ -66,6 +71,7 @@ TARGET: Final = Target(
     run=run,
     modules=(
         "sslm.artifact.prepared_schema",
+        "sslm.artifact.schema_options",
         "sslm.artifact.stored_schemas",
         "sslm.formats.schema_automaton",
         "sslm.formats.schema_blob",

@@ -61,6 +61,15 @@ _FormatsOption = Annotated[
         help="Whether format is enforced, without a few valid texts or with them, or says nothing.",
     ),
 ]
+_FreeKeysOption = Annotated[
+    str,
+    typer.Option(
+        "--free-keys",
+        parser=_one_of("allow", "omit"),
+        metavar="allow|omit",
+        help="Whether objects may have keys that the schema does not name.",
+    ),
+]
 _SpacingOption = Annotated[
     str,
     typer.Option(
@@ -75,6 +84,7 @@ _OPTIONS: Final = {
     "recursion_levels": (_RecursionLevelsOption, 4),
     "unknown_keywords": (_UnknownKeywordsOption, "refuse"),
     "formats": (_FormatsOption, "assert"),
+    "free_keys": (_FreeKeysOption, "allow"),
     "spacing": (_SpacingOption, "compact"),
 }
 """With the defaults of :class:`sslm.schema.options.SchemaOptions`."""

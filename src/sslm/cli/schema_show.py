@@ -125,6 +125,7 @@ def facts_of(schema: "Schema") -> dict[str, object]:
         "recursion_levels": options.recursion_levels,
         "unknown_keywords": options.unknown_keywords,
         "formats": options.formats,
+        "free_keys": options.free_keys,
         "spacing": options.spacing,
         "compiler_version": prepared.compiler_version,
     }

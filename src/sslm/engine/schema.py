@@ -25,7 +25,13 @@ from sslm.formats.bounded_reader import BoundedReader
 from sslm.schema.budget import Budget
 from sslm.schema.compiling import check, compile_schema
 from sslm.schema.cross_check import first_difference
-from sslm.schema.options import FREE_LEVELS, RECURSION_LEVELS, FormatMeaning, SchemaOptions
+from sslm.schema.options import (
+    FREE_LEVELS,
+    RECURSION_LEVELS,
+    FormatMeaning,
+    FreeKeyChoice,
+    SchemaOptions,
+)
 from sslm.schema.refusals import Unsupported
 from sslm.schema.spacing import Spacing
 from sslm.schema.token_tables import TokenTables
@@ -53,6 +59,7 @@ class Schema:
         recursion_levels: int = RECURSION_LEVELS,
         unknown_keywords: Literal["refuse", "ignore"] = "refuse",
         formats: FormatMeaning = "assert",
+        free_keys: FreeKeyChoice = "allow",
         spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
     ) -> list[Unsupported]:
@@ -68,6 +75,7 @@ class Schema:
             recursion_levels=recursion_levels,
             unknown_keywords=unknown_keywords,
             formats=formats,
+            free_keys=free_keys,
             spacing=spacing,
             documents=documents or {},
         )
@@ -85,6 +93,7 @@ class Schema:
         recursion_levels: int = RECURSION_LEVELS,
         unknown_keywords: Literal["refuse", "ignore"] = "refuse",
         formats: FormatMeaning = "assert",
+        free_keys: FreeKeyChoice = "allow",
         spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
         budget: Budget | None = None,
@@ -104,6 +113,7 @@ class Schema:
             unknown_keywords: Whether keywords that nobody knows are refused or ignored.
             formats: ``"assert"`` enforces ``format``, ``"exact"`` with all texts that are valid, at
                 many times the states; ``"annotate"`` ignores it.
+            free_keys: ``"omit"`` leaves keys out that no schema names, where it may (schemas.md).
             spacing: White space: ``"compact"``, ``"spaced"`` or ``"flexible"`` (schemas.md).
             documents: What references may lead to besides the schema itself, by URI.
             budget: What compiling may take; None for the default.
@@ -126,6 +136,7 @@ class Schema:
             recursion_levels=recursion_levels,
             unknown_keywords=unknown_keywords,
             formats=formats,
+            free_keys=free_keys,
             spacing=spacing,
             documents=documents or {},
         )

@@ -57,7 +57,8 @@ class CompiledSchema:
                 :func:`sslm.schema.document.read_document` takes it, but text is a text.
 
         Returns:
-            The spelling; None if the value nests deeper than the schema was compiled for.
+            The spelling; None if the value nests deeper than the schema was compiled for, or has
+            keys that were left out.
 
         Raises:
             SchemaValueError: If it is no value of JSON, or too large.

@@ -18,8 +18,11 @@ RECURSION_LEVELS: Final = 4
 FormatMeaning = Literal["assert", "exact", "annotate"]
 """What ``format`` means; see :class:`SchemaOptions`."""
 
+FreeKeyChoice = Literal["allow", "omit"]
+"""What becomes of keys that no schema names; see :class:`SchemaOptions`."""
 
-ADDED_CHOICES: Final = {"spacing": "compact"}
+
+ADDED_CHOICES: Final = {"free_keys": "allow", "spacing": "compact"}
 """Choices that came after the first version, with their defaults: digests and files say them only
 where they are others, and so stay as they were."""
 
@@ -40,6 +43,11 @@ class SchemaOptions:
             valid but rare are left out, which saves thousands of states (docs/schemas.md,
             "Formats"). ``"exact"`` leaves out none. ``"annotate"`` ignores it, which is what the
             draft says of a validator that was told nothing.
+        free_keys: Keys that no schema names: ``"allow"`` has them wherever they are valid.
+            ``"omit"`` leaves them out of the objects of which a schema names keys, unless a schema
+            that speaks of the same object has ``patternProperties``, ``propertyNames``, or
+            ``additionalProperties`` or ``unevaluatedProperties`` other than false. All values that
+            are left are valid.
         spacing: White space in the texts, of which none stands before the value or behind it:
             ``"compact"`` has none; ``"spaced"`` has one blank behind each comma and colon, as
             Python writes JSON; ``"flexible"`` may have what printers write (docs/schemas.md,
@@ -55,6 +63,7 @@ class SchemaOptions:
     recursion_levels: int = RECURSION_LEVELS
     unknown_keywords: Literal["refuse", "ignore"] = "refuse"
     formats: FormatMeaning = "assert"
+    free_keys: FreeKeyChoice = "allow"
     spacing: Spacing = "compact"
     documents: Mapping[str, object] = field(default_factory=dict)
 
@@ -63,6 +72,7 @@ class SchemaOptions:
         _require_between("recursion_levels", self.recursion_levels, 1, SCHEMA_RECURSION_MAX)
         _require_one_of("unknown_keywords", self.unknown_keywords, ("refuse", "ignore"))
         _require_one_of("formats", self.formats, ("assert", "exact", "annotate"))
+        _require_one_of("free_keys", self.free_keys, ("allow", "omit"))
         _require_one_of("spacing", self.spacing, ("compact", "spaced", "flexible"))
 
     @property

@@ -109,7 +109,7 @@ class PlaceTable:
 
     def of_names(self) -> Place:
         """Return the place of a key as such, which is a text."""
-        return self._made(Place(Speakers((), (), (), 0), True, 0, 0, frozenset()))
+        return self._made(Place(Speakers((), (), (), 0, False), True, 0, 0, frozenset()))
 
     def of_key(self, place: Place, key: str) -> Place:
         """Return the place of the value of a known key."""
@@ -122,7 +122,10 @@ class PlaceTable:
         return self._kept(place, index, partial(self._roots_of_item, place.speakers, index))
 
     def classes(self, place: Place) -> tuple[KeyClass, ...]:
-        """Return the classes of keys that are not known; some key is in each."""
+        """Return the classes of keys that are not known; some key is in each.
+
+        There are none where such keys are left out: see :class:`SchemaOptions`.
+        """
         if place not in self._classes:
             found = []
             for matched in self._matches(place.speakers):
@@ -131,10 +134,10 @@ class PlaceTable:
             self._classes[place] = tuple(found)
         return self._classes[place]
 
-    def class_of(self, place: Place, key: str) -> KeyClass:
-        """Return the class of a key that is not known."""
+    def class_of(self, place: Place, key: str) -> KeyClass | None:
+        """Return the class of a key that is not known; None where such keys are left out."""
         matched = self._patterns.matching(key, place.speakers.patterns)
-        return next(one for one in self.classes(place) if one.matched == matched)
+        return next((one for one in self.classes(place) if one.matched == matched), None)
 
     def _kept(self, place: Place, part: object, roots: Callable[[], tuple[Root, ...]]) -> Place:
         found = self._inside.get((place, part))
@@ -251,6 +254,8 @@ class PlaceTable:
     def _matches(self, speakers: Speakers) -> Iterator[frozenset[str]]:
         """Yield the sets of patterns that some key that is not known matches, and no others."""
         names, patterns = speakers.names, speakers.patterns
+        if self._options.free_keys == "omit" and names and not speakers.is_open:
+            return
         if len(patterns) > SCHEMA_PATTERN_COUNT_MAX:
             where = next(m.node.pointer for m in speakers.members if isinstance(m, Member))
             raise SchemaSizeError("patterns for keys", SCHEMA_PATTERN_COUNT_MAX, shown(where))

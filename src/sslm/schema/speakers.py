@@ -19,6 +19,11 @@ _OF_PARTS: Final = frozenset(
 )
 """Keywords whose schemas speak of parts of a value."""
 
+_OF_FREE_KEYS: Final = frozenset(
+    {"patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"}
+)
+"""Keywords that say something of keys that no schema names."""
+
 
 class Member(NamedTuple):
     """A schema, with the dynamic scope in which it is asked."""
@@ -51,12 +56,15 @@ class Speakers(NamedTuple):
         names: Keys that they know, in the order in which they are written.
         patterns: Patterns for keys, each once.
         prefix_count: Items from the first on that they tell apart.
+        is_open: Whether any schema that is asked there says something of keys that none names,
+            other than that there are none.
     """
 
     members: tuple[Root, ...]
     names: tuple[str, ...]
     patterns: tuple[str, ...]
     prefix_count: int
+    is_open: bool
 
 
 class SpeakerTable:
@@ -128,9 +136,12 @@ class _Gathering:
         self._mentioned: dict[str, None] = {}
         self._patterns: dict[str, None] = {}
         self._prefix_count = 0
+        self._is_open = False
 
     def add_names(self, root: Member, keyword: str, content: Json) -> None:
         """Note the keys that a keyword knows."""
+        if keyword in _OF_FREE_KEYS and content is not False:
+            self._is_open = True
         if keyword == "properties" and isinstance(content, dict):
             self._described.update(dict.fromkeys(content))
         elif keyword == "patternProperties" and isinstance(content, dict):
@@ -157,7 +168,8 @@ class _Gathering:
     def speakers(self) -> Speakers:
         """Return what was found."""
         names = tuple(self._described | self._mentioned)
-        return Speakers(tuple(self.members), names, tuple(self._patterns), self._prefix_count)
+        patterns = tuple(self._patterns)
+        return Speakers(tuple(self.members), names, patterns, self._prefix_count, self._is_open)
 
     def _mention(self, names: list[Json]) -> None:
         self._mentioned.update(dict.fromkeys(name for name in names if isinstance(name, str)))

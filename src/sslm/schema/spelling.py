@@ -18,7 +18,7 @@ def spelled(
 
     Returns:
         The text, known keys first and in their order, the rest as they come; None if the value
-        has lists or objects deeper than the place.
+        has lists or objects deeper than the place, or keys that are left out there.
     """
     ordered = _ordered(value, place, places)
     return None if ordered is None else canonical_json(ordered[0], is_spaced=is_spaced)
@@ -38,7 +38,10 @@ def _ordered(value: Json, place: Place, places: PlaceTable) -> tuple[Json] | Non
     inside = {name: places.of_key(place, name) for name in known}
     for key in value:
         if key not in inside:
-            inside[key] = places.class_of(place, key).place
+            one = places.class_of(place, key)
+            if one is None:
+                return None
+            inside[key] = one.place
     found: dict[str, Json] = {}
     for key, part in inside.items():
         item = _ordered(value[key], part, places)

@@ -91,6 +91,7 @@ def test_options_decide_what_is_refused(sslm_command: Commands, odd: Path, tmp_p
         ("--free-levels", "9"),
         ("--recursion-levels", "0"),
         ("--spacing", "wide"),
+        ("--free-keys", "none"),
     ):
         assert sslm_command.error("schema", "check", odd, option, value, code=2) == "UsageError"
 
@@ -112,6 +113,7 @@ def test_compile_writes_what_python_does(
     }
     command = ("schema", "compile", lamp, "-m", stories, "-o", out)
     for spacing in ("spaced", "flexible"):
+        assert facts["free_keys"] == "allow"
         facts = sslm_command.json(*command, "--force", "--spacing", spacing)
         shown = sslm_command.json("schema", "show", out, "-m", stories)
         checked = sslm_command.json("schema", "check", lamp, "--spacing", spacing)
@@ -221,3 +223,18 @@ def test_the_group_tells_its_commands(sslm_command: Commands) -> None:
     assert "Example: sslm schema check order.json" in sslm_command.text("schema", "--help")
     sslm_command.text("schema", code=2)
     assert sslm_command.error("schema", "nothing", code=2) == "UsageError"
+
+
+def test_free_keys_can_be_left_out(sslm_command: Commands, stories: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "a.json", tmp_path / "a.sslms"
+    path.write_text('{"type": "object", "properties": {"a": {"type": "null"}}}')
+    states = sslm_command.json("schema", "check", path)["states"]
+    omit = ("--free-keys", "omit")
+    assert sslm_command.json("schema", "check", path, *omit)["states"] < states
+    facts = sslm_command.json("schema", "compile", path, "-m", stories, "-o", out, *omit)
+    assert facts["free_keys"] == "omit"
+    model = tmp_path / "model.sslm"
+    sslm_command.json("schema", "add", stories, path, "-o", model, *omit, "--spacing", "spaced")
+    (listed,) = sslm_command.json("schema", "list", model)["schemas"]
+    assert (listed["free_keys"], listed["spacing"]) == ("omit", "spaced")
+    assert listed["states"] == facts["states"] + 1

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from sslm.engine.schema import Schema
 from sslm.engine.schema_sources import schema_document
 from sslm.errors.base import SslmError
-from sslm.errors.canonical_json import JsonTypeError, JsonUnknownKeyError
+from sslm.errors.canonical_json import JsonNotCanonicalError, JsonTypeError, JsonUnknownKeyError
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema import UnspellableSchemaError
@@ -110,13 +110,14 @@ def test_options_and_documents_are_kept(tmp_path: Path) -> None:
         free_levels=1,
         formats="annotate",
         spacing="flexible",
+        free_keys="omit",
     )
     schema.save(tmp_path / "x.sslms")
     options = Schema.load(tmp_path / "x.sslms").prepared.options
     assert options == schema.prepared.options
     assert dict(options.documents) == {"https://example.com/b": other}
     assert (options.unknown_keywords, options.free_levels) == ("ignore", 1)
-    assert options.spacing == "flexible"
+    assert (options.spacing, options.free_keys) == ("flexible", "omit")
 
 
 def test_a_blank_behind_a_colon_goes_with_the_word_behind_it(tmp_path: Path) -> None:
@@ -150,6 +151,7 @@ def test_choices_that_came_later_are_told_only_where_they_are_made(tmp_path: Pat
     for lie, error in (
         (b',"spacing":"compact",', SchemaDocumentError),
         (b',"spacing":"wide",', SchemaDocumentError),
+        (b',"free_keys":"allow","spacing":"spaced",', JsonNotCanonicalError),
         (b',"spacing":1,', JsonTypeError),
         (b',"spacings":"spaced",', JsonUnknownKeyError),
     ):

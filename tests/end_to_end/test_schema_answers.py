@@ -19,6 +19,7 @@ from benchmarks.schema_cost import measured_cost
 from benchmarks.schema_model import Answer, Asked, SchemaModel
 from benchmarks.schema_questions import Question, questions
 
+from sslm.schema.spacing import Spacing
 from tests.converted import talking_artifact
 
 NAMES = ("verdict", "pydantic_score")
@@ -38,9 +39,10 @@ def model() -> Iterator[SchemaModel]:
         yield opened
 
 
-def test_answers_are_valid_and_the_same_in_spans_and_token_by_token() -> None:
-    count = len(NAMES) * len(WAYS)
-    found = measured_answers(talking_artifact(ends_with_a_line=True), asked_here(), count, silent)
+@pytest.mark.parametrize("spacing", ["compact", "spaced", "flexible"])
+def test_answers_are_valid_and_the_same_in_spans_and_token_by_token(spacing: Spacing) -> None:
+    count, path = len(NAMES) * len(WAYS), talking_artifact(ends_with_a_line=True)
+    found = measured_answers(path, asked_here(), count, silent, spacing=spacing)
     assert found["wrong"] == []
     assert found["answers"] == count
     assert [row["answers"] for row in found["rows"]] == [len(WAYS)] * len(NAMES)

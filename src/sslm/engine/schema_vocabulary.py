@@ -16,7 +16,8 @@ class SchemaVocabulary:
     """The content of a vocabulary.
 
     Args:
-        trie: The tokens that have bytes; control, unknown and unused ones have none.
+        trie: The tokens that have bytes; control, unknown and unused ones have none. Those that
+            end an answer are left out too: as content they would end it where it is not complete.
         sha256: 32 bytes: of the section that a model file has for this vocabulary.
     """
 
@@ -43,7 +44,12 @@ def schema_vocabulary(tokenizer: Tokenizer) -> SchemaVocabulary:
     found = _KNOWN.get(tokenizer)
     if found is None:
         size = tokenizer.vocab_size
-        tokens = ((token_id, tokenizer.token_bytes(token_id)) for token_id in range(size))
+        ends = frozenset(tokenizer.vocabulary.end_token_ids)
+        tokens = (
+            (token_id, tokenizer.token_bytes(token_id))
+            for token_id in range(size)
+            if token_id not in ends
+        )
         found = SchemaVocabulary(
             TokenTrie({token_id: text for token_id, text in tokens if text}, size),
             hashlib.sha256(encode_vocabulary(tokenizer.vocabulary)).digest(),

@@ -29,6 +29,7 @@ from sslm.errors.schema_files import (
 )
 from sslm.formats.schema_blob import encode_schema
 from sslm.formats.schema_containers import encode_schema_file
+from sslm.text.tokenizer import Tokenizer
 from tests.schema_files import SMALL, record_of, small_schema, small_tokenizer, text
 
 TOKENIZER = small_tokenizer()
@@ -132,6 +133,20 @@ def test_a_blank_behind_a_colon_goes_with_the_word_behind_it(tmp_path: Path) -> 
     ]
     schema.save(tmp_path / "x.sslms")
     assert Schema.load(tmp_path / "x.sslms", tokenizer=tokenizer) == schema
+
+
+def test_a_token_that_ends_an_answer_is_no_content() -> None:
+    vocabulary = small_tokenizer().vocabulary
+    ends = tuple(sorted((vocabulary.tokens.index("is"), *vocabulary.end_token_ids)))
+    ending = Tokenizer(dataclasses.replace(vocabulary, end_token_ids=ends))
+    for tokenizer, is_content in ((TOKENIZER, True), (ending, False)):
+        tables = Schema.compile({"type": "string"}, tokenizer=tokenizer).tables
+        inside = tables.table.step(0, b'"')
+        assert inside is not None
+        assert (ends[0] in tables.allowed_ids(inside)) == is_content
+        assert Schema.compile({"const": "is"}, tokenizer=tokenizer).shortest_tokens == (
+            3 if is_content else 4
+        )
 
 
 def test_choices_that_came_later_are_told_only_where_they_are_made(tmp_path: Path) -> None:

@@ -76,13 +76,12 @@ static int may_lead_on(const sslm_token_distances *job, uint32_t node, uint32_t 
     return job->needs_in_text[state] <= job->trie->heights[node] || job->needs_behind[state] <= job->trie->tails[node];
 }
 
-/* Whether a token leads to one of the last states that were reached. */
-static int has_token_to(const sslm_token_distances *job, uint32_t state, uint32_t distance, uint64_t *checked_count)
+/* Whether a token of a section leads to one of the last states that were reached. */
+static int has_token_in(const sslm_token_distances *job, uint32_t section, uint32_t distance, uint64_t *checked_count)
 {
     const sslm_automaton *automaton = job->automaton;
     const sslm_token_trie *trie = job->trie;
-    job->path[0] = state;
-    for (uint32_t node = 0; node < trie->node_count;) {
+    for (uint32_t node = trie->section_nodes[section]; node < trie->section_nodes[section + 1];) {
         uint32_t depth = trie->depths[node];
         uint32_t byte_class = automaton->byte_classes[trie->bytes[node]];
         uint32_t target = automaton->steps[(size_t)job->path[depth - 1] * automaton->class_count + byte_class];
@@ -95,6 +94,17 @@ static int has_token_to(const sslm_token_distances *job, uint32_t state, uint32_
         if (job->distances[target] == distance && trie->first_ids[node + 1] > trie->first_ids[node]) return 1;
         node++;
     }
+    return 0;
+}
+
+static int has_token_to(const sslm_token_distances *job, uint32_t state, uint32_t distance, uint64_t *checked_count)
+{
+    job->path[0] = state;
+    if (has_token_in(job, SSLM_SECTION_OTHER, distance, checked_count)) return 1;
+    // Only the last section has marks.
+    if (job->needs_in_text[state] == SSLM_NO_STATE) return 0;
+    for (uint32_t section = 0; section < SSLM_SECTION_OTHER; section++)
+        if (has_token_in(job, section, distance, checked_count)) return 1;
     return 0;
 }
 

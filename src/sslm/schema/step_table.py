@@ -66,6 +66,7 @@ class StepTable:
             for low, high, target in row:
                 for column in range(self.byte_classes[low], self.byte_classes[high] + 1):
                     self.steps[first + column] = target
+        self._sizes = bytes(min(self.byte_classes.count(one), 2) for one in range(self.class_count))
         self.accepting = bytes(automaton.is_accepting(state) for state in range(self.state_count))
         self._ffi = load_library().ffi
         self._alive: list[memoryview] = []
@@ -98,12 +99,11 @@ class StepTable:
         if self.accepting[state]:
             return None
         first = state * self.class_count
-        taken = [
-            column for column in range(self.class_count) if self.steps[first + column] != NO_STATE
-        ]
-        if len(taken) != 1 or self.byte_classes.count(taken[0]) != 1:
+        row = self.steps[first : first + self.class_count]
+        if row.count(NO_STATE) != self.class_count - 1:
             return None
-        return self.byte_classes.index(taken[0])
+        column = next(index for index, step in enumerate(row) if step != NO_STATE)
+        return self.byte_classes.index(column) if self._sizes[column] == 1 else None
 
     @cached_property
     def links(self) -> "StateLinks":

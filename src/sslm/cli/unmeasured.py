@@ -7,7 +7,7 @@ from typing import Final
 
 from sslm.cli.output import Report
 
-_REMINDER_S: Final = 0.5
+_REMINDER_S: Final = 1
 _COMPILING: Final = "compiling the schema"
 
 

@@ -185,7 +185,7 @@ class SchemaBinder:
         if isinstance(source, Schema):
             source.require_tokenizer(self._tokenizer)
             return source
-        if isinstance(source, os.PathLike) and Path(source).suffix == ".sslms":
+        if isinstance(source, os.PathLike) and Path(source).suffix.lower() == ".sslms":
             return Schema.load(source, tokenizer=self._tokenizer)
         return Schema.compile(source, tokenizer=self._tokenizer)
 

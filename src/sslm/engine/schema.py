@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Final, Literal, Self
 
 from sslm import limits
@@ -17,9 +16,13 @@ from sslm.artifact.prepared_schema import (
     require_schema_name,
 )
 from sslm.artifact.schema_files import read_prepared_schema, write_prepared_schema
-from sslm.engine.options import require_bool
-from sslm.engine.schema_sources import schema_document, schema_title
-from sslm.engine.schema_vocabulary import schema_vocabulary, split_continuation
+from sslm.engine.options import checked_path, require_bool
+from sslm.engine.schema_sources import about_source, schema_document, schema_title
+from sslm.engine.schema_vocabulary import (
+    require_tokenizer,
+    schema_vocabulary,
+    split_continuation,
+)
 from sslm.errors.schema_files import SchemaTablesError
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.schema.budget import Budget
@@ -68,7 +71,9 @@ class Schema:
         Arguments are those of :meth:`compile`; no vocabulary is needed.
 
         Raises:
-            SchemaError: If *source* is no schema, or no value satisfies it.
+            SchemaError: If *source* is no schema. Whether a value satisfies it, and whether it is
+                within the budgets, only :meth:`compile` finds out, and ``sslm schema check``.
+            OptionRangeError: If an option is out of range.
         """
         options = SchemaOptions(
             free_levels=free_levels,
@@ -79,7 +84,8 @@ class Schema:
             spacing=spacing,
             documents=documents or {},
         )
-        return check(schema_document(source), options)
+        with about_source(source):
+            return check(schema_document(source), options)
 
     @classmethod
     def compile(
@@ -140,10 +146,11 @@ class Schema:
             spacing=spacing,
             documents=documents or {},
         )
-        compiled = compile_schema(schema_document(source), options, budget)
-        vocabulary = schema_vocabulary(tokenizer)
-        return cls(
-            prepare_schema(
+        require_tokenizer(tokenizer)
+        with about_source(source):
+            compiled = compile_schema(schema_document(source), options, budget)
+            vocabulary = schema_vocabulary(tokenizer)
+            prepared = prepare_schema(
                 compiled,
                 options,
                 name=name or _usable(schema_title(source)) or DEFAULT_NAME,
@@ -151,7 +158,7 @@ class Schema:
                 split=partial(split_continuation, tokenizer) if canonical_spans else None,
                 vocabulary_sha256=vocabulary.sha256,
             )
-        )
+        return cls(prepared)
 
     @classmethod
     def load(
@@ -177,11 +184,15 @@ class Schema:
             SchemaTablesError: If its automaton or tables are not those that its document gives.
         """
         require_bool("cross_check", cross_check)
-        schema = cls(read_prepared_schema(path))
         if tokenizer is not None:
-            schema.require_tokenizer(tokenizer)
-            if cross_check:
-                schema.cross_check(tokenizer)
+            require_tokenizer(tokenizer)
+        path = checked_path("path", path)
+        with about_source(path):
+            schema = cls(read_prepared_schema(path))
+            if tokenizer is not None:
+                schema.require_tokenizer(tokenizer)
+                if cross_check:
+                    schema.cross_check(tokenizer)
         return schema
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -191,7 +202,7 @@ class Schema:
             DiskFullError, UnwritableFileError: If the system has no room, or refuses.
             ArgumentError: If something lies there that is no regular file.
         """
-        write_prepared_schema(Path(path), self._prepared)
+        write_prepared_schema(checked_path("path", path), self._prepared)
 
     def renamed(self, name: str) -> "Schema":
         """Return this schema under another name.

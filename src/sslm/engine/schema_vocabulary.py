@@ -6,6 +6,8 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from sslm.artifact.tokenizer_section import encode_vocabulary
+from sslm.errors.runtime import OptionRangeError
+from sslm.errors.showing import briefly
 from sslm.errors.text import TextNotEncodableError
 from sslm.schema.token_trie import TokenTrie
 from sslm.text.tokenizer import Tokenizer
@@ -26,6 +28,12 @@ class SchemaVocabulary:
 
 
 _KNOWN: Final["WeakKeyDictionary[Tokenizer, SchemaVocabulary]"] = WeakKeyDictionary()
+
+
+def require_tokenizer(value: object) -> None:
+    """Raise OptionRangeError unless a tokenizer was given, and not the model that has it."""
+    if not hasattr(value, "token_bytes"):
+        raise OptionRangeError("tokenizer", briefly(value), "a tokenizer: model.tokenizer")
 
 
 def split_continuation(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -4,12 +4,14 @@ import hashlib
 from dataclasses import replace
 from typing import Final
 
+from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_documents import (
     SchemaSizeError,
     SchemaSyntaxError,
     SchemaValueError,
     UnsupportedSchemaError,
 )
+from sslm.errors.showing import briefly
 from sslm.limits import SCHEMA_NESTING_MAX
 from sslm.schema.automaton import Automaton
 from sslm.schema.budget import WHOLE_SCHEMA, Budget
@@ -144,7 +146,10 @@ def compile_schema(
         UnsupportedSchemaError: If something in it cannot be enforced exactly.
         UnsatisfiableSchemaError: If it allows no value.
         SchemaBudgetError: If it takes more than *budget*.
+        OptionRangeError: If *budget* is none.
     """
+    if budget is not None and not isinstance(budget, Budget):
+        raise OptionRangeError("budget", briefly(budget), "a Budget or None")
     options = options or SchemaOptions()
     document = read_document(source)
     try:

@@ -135,8 +135,7 @@ class Schema:
             OptionRangeError: If an option is out of range.
         """
         require_bool("canonical_spans", canonical_spans)
-        if name is not None:
-            require_schema_name(name)
+        name = _checked_name(name, source)
         options = SchemaOptions(
             free_levels=free_levels,
             recursion_levels=recursion_levels,
@@ -153,7 +152,7 @@ class Schema:
             prepared = prepare_schema(
                 compiled,
                 options,
-                name=name or _usable(schema_title(source)) or DEFAULT_NAME,
+                name=name,
                 trie=vocabulary.trie,
                 split=partial(split_continuation, tokenizer) if canonical_spans else None,
                 vocabulary_sha256=vocabulary.sha256,
@@ -305,6 +304,14 @@ class Schema:
 
 def _received(encoded: bytes) -> Schema:
     return Schema(decode_schema(BoundedReader(memoryview(encoded))))
+
+
+def _checked_name(name: str | None, source: object) -> str:
+    """Return the name that was given, or the one that a source has."""
+    if name is None:
+        return _usable(schema_title(source)) or DEFAULT_NAME
+    require_schema_name(name)
+    return name
 
 
 def _usable(title: str | None) -> str | None:

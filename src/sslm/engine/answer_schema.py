@@ -148,7 +148,7 @@ class SchemaBinder:
             own_end_ids=frozenset(self._end_ids),
             is_fitted=finish != "cut",
             allows_ends=allows_ends,
-            kind=source if isinstance(source, type) else None,
+            kind=source.kind if isinstance(source, Schema) else _class(source),
         )
 
     def _found(self, source: object) -> "_Bound":
@@ -188,6 +188,10 @@ class SchemaBinder:
         if isinstance(source, os.PathLike) and Path(source).suffix.lower() == ".sslms":
             return Schema.load(source, tokenizer=self._tokenizer)
         return Schema.compile(source, tokenizer=self._tokenizer)
+
+
+def _class(source: object) -> type | None:
+    return source if isinstance(source, type) else None
 
 
 def _key(source: object) -> object:

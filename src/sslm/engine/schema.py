@@ -51,8 +51,9 @@ class Schema:
     their files would be the same.
     """
 
-    def __init__(self, prepared: PreparedSchema) -> None:
+    def __init__(self, prepared: PreparedSchema, kind: type | None = None) -> None:
         self._prepared = prepared
+        self._kind = kind
 
     @staticmethod
     def check(
@@ -157,7 +158,7 @@ class Schema:
                 split=partial(split_continuation, tokenizer) if canonical_spans else None,
                 vocabulary_sha256=vocabulary.sha256,
             )
-        return cls(prepared)
+        return cls(prepared, source if isinstance(source, type) else None)
 
     @classmethod
     def load(
@@ -210,7 +211,7 @@ class Schema:
             SchemaNameError: If schemas cannot have it.
         """
         require_schema_name(name)
-        return self if name == self.name else Schema(renamed(self._prepared, name))
+        return self if name == self.name else Schema(renamed(self._prepared, name), self._kind)
 
     def require_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Raise SchemaVocabularyError unless it was compiled for the vocabulary of a tokenizer."""
@@ -244,6 +245,14 @@ class Schema:
     def prepared(self) -> PreparedSchema:
         """All that is known of it."""
         return self._prepared
+
+    @property
+    def kind(self) -> type | None:
+        """The class that it was compiled from, of which ``Completion.parsed`` is an object.
+
+        None for other sources, and once it was saved or sent to another process.
+        """
+        return self._kind
 
     @property
     def name(self) -> str:
@@ -296,6 +305,12 @@ class Schema:
     def __repr__(self) -> str:
         states = f"{self.state_count} states, {self.mask_count} masks"
         return f"<sslm.Schema {self.name!r}: {states}>"
+
+    def __copy__(self) -> "Schema":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Schema":
+        return self
 
     def __reduce__(self) -> tuple[Callable[[bytes], "Schema"], tuple[bytes]]:
         """Send what a file holds; whoever receives it checks that as a file is checked."""

@@ -1,7 +1,9 @@
 """Answers that follow schemas, by every call."""
 
+import copy
 import dataclasses
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,18 @@ def test_a_pydantic_model_comes_back(model: Model) -> None:
     kind = pydantic.create_model("Pair", left=(bool, ...), right=(bool, ...))
     answer = model.generate("Hello", schema=kind, max_tokens=40)
     assert type(answer.parsed) is kind
+
+
+def test_a_schema_knows_the_class_that_it_was_compiled_from(model: Model) -> None:
+    for spacing, text in (("compact", '{"lamps":['), ("spaced", '{"lamps": [')):
+        schema = Schema.compile(Room, tokenizer=model.tokenizer, spacing=spacing)  # type: ignore[arg-type]
+        for one in (schema, schema.renamed("other"), copy.deepcopy(schema), copy.copy(schema)):
+            answer = model.generate("Hello", schema=one, max_tokens=100)
+            assert answer.text.startswith(text)
+            assert isinstance(answer.parsed, Room)
+        sent = pickle.loads(pickle.dumps(schema))
+        assert (sent, sent.kind) == (schema, None)
+        assert isinstance(model.generate("Hello", schema=sent, max_tokens=100).parsed, dict)
 
 
 def test_schemas_come_by_name_and_compiled(model: Model, tmp_path: Path) -> None:

@@ -443,3 +443,10 @@ SCHEMA_DEPENDENT_STATES_MAX: Final = 1 << 12
 
 SCHEMA_ASKED_PARTS_MAX: Final = 1 << 15
 """Keys and items at all places, times the schemas that speak there: a second of work."""
+
+KEPT_SCHEMAS_SIZE_BYTES_MAX: Final = 1 << 28
+"""Bytes of compiled schemas that a model keeps for later requests: 200 forms at a vocabulary of
+49,152, which take 1.3 MB each, 80 at one of 151,936."""
+
+KEPT_SCHEMA_COUNT_MAX: Final = 1 << 10
+"""Schemas, or refusals of some, that a model keeps for later requests."""

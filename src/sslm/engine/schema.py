@@ -16,7 +16,7 @@ from sslm.artifact.prepared_schema import (
     require_schema_name,
 )
 from sslm.artifact.schema_files import read_prepared_schema, write_prepared_schema
-from sslm.engine.options import checked_path, require_bool
+from sslm.engine.options import checked_path, require_bool, require_callback
 from sslm.engine.schema_sources import about_source, schema_document, schema_title
 from sslm.engine.schema_vocabulary import (
     require_tokenizer,
@@ -25,7 +25,7 @@ from sslm.engine.schema_vocabulary import (
 )
 from sslm.errors.schema_files import SchemaTablesError
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.schema.budget import Budget
+from sslm.schema.budget import Budget, Report
 from sslm.schema.compiling import check, compile_schema
 from sslm.schema.cross_check import first_difference
 from sslm.schema.options import (
@@ -66,6 +66,7 @@ class Schema:
         free_keys: FreeKeyChoice = "allow",
         spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
+        on_progress: Report | None = None,
     ) -> list[Unsupported]:
         """Return everything in a schema that cannot be enforced exactly; nothing if all can.
 
@@ -85,8 +86,9 @@ class Schema:
             spacing=spacing,
             documents=documents or {},
         )
+        require_callback("on_progress", on_progress)
         with about_source(source):
-            return check(schema_document(source), options)
+            return check(schema_document(source), options, on_progress)
 
     @classmethod
     def compile(
@@ -104,6 +106,7 @@ class Schema:
         spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
         budget: Budget | None = None,
+        on_progress: Report | None = None,
     ) -> Self:
         """Compile a schema.
 
@@ -124,6 +127,8 @@ class Schema:
             spacing: White space: ``"compact"``, ``"spaced"`` or ``"flexible"`` (schemas.md).
             documents: What references may lead to besides the schema itself, by URI.
             budget: What compiling may take; None for the default.
+            on_progress: Told what is being done, how far it is, and out of how much, often; what it
+                raises ends it. Automata tell the share of the budget's steps (schemas.md).
 
         Raises:
             UnsupportedSchemaError: If something in it cannot be enforced exactly; :meth:`check`
@@ -136,6 +141,7 @@ class Schema:
             OptionRangeError: If an option is out of range.
         """
         require_bool("canonical_spans", canonical_spans)
+        require_callback("on_progress", on_progress)
         name = _checked_name(name, source)
         options = SchemaOptions(
             free_levels=free_levels,
@@ -147,16 +153,10 @@ class Schema:
             documents=documents or {},
         )
         require_tokenizer(tokenizer)
+        spans, report = canonical_spans, on_progress or _keep_silent
         with about_source(source):
-            compiled = compile_schema(schema_document(source), options, budget)
-            vocabulary = schema_vocabulary(tokenizer)
-            prepared = prepare_schema(
-                compiled,
-                options,
-                name=name,
-                trie=vocabulary.trie,
-                split=partial(split_continuation, tokenizer) if canonical_spans else None,
-                vocabulary_sha256=vocabulary.sha256,
+            prepared = _prepared(
+                source, options, tokenizer, name=name, has_spans=spans, budget=budget, report=report
             )
         return cls(prepared, source if isinstance(source, type) else None)
 
@@ -167,6 +167,7 @@ class Schema:
         *,
         tokenizer: Tokenizer | None = None,
         cross_check: bool = True,
+        on_progress: Report | None = None,
     ) -> Self:
         """Read a schema that :meth:`save` wrote.
 
@@ -177,6 +178,7 @@ class Schema:
             cross_check: Whether its document is compiled again and its tables are worked out
                 again, and both compared, which takes as long as it took when it was compiled.
                 False trusts whoever made the file.
+            on_progress: As for :meth:`compile`.
 
         Raises:
             ArtifactError: If it is not such a file; one class per defect.
@@ -184,6 +186,7 @@ class Schema:
             SchemaTablesError: If its automaton or tables are not those that its document gives.
         """
         require_bool("cross_check", cross_check)
+        require_callback("on_progress", on_progress)
         if tokenizer is not None:
             require_tokenizer(tokenizer)
         path = checked_path("path", path)
@@ -192,7 +195,7 @@ class Schema:
             if tokenizer is not None:
                 schema.require_tokenizer(tokenizer)
                 if cross_check:
-                    schema.cross_check(tokenizer)
+                    schema.cross_check(tokenizer, on_progress=on_progress)
         return schema
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -217,26 +220,36 @@ class Schema:
         """Raise SchemaVocabularyError unless it was compiled for the vocabulary of a tokenizer."""
         self._prepared.require_vocabulary(schema_vocabulary(tokenizer).sha256)
 
-    def cross_check(self, tokenizer: Tokenizer, *, budget: Budget | None = None) -> None:
+    def cross_check(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        budget: Budget | None = None,
+        on_progress: Report | None = None,
+    ) -> None:
         """Compile its document again, work its tables out again, and compare.
 
         Args:
             tokenizer: Of the model that is to answer.
             budget: What compiling may take; None for the default.
+            on_progress: As for :meth:`compile`.
 
         Raises:
             SchemaVocabularyError: If it is for another vocabulary.
             SchemaTablesError: If something differs; says what, and in which state.
             SchemaError: If its document does not compile.
         """
+        require_callback("on_progress", on_progress)
+        report = on_progress or _keep_silent
+        vocabulary = schema_vocabulary(tokenizer, report)
         self.require_tokenizer(tokenizer)
-        if not compiles_alike(self._prepared, budget):
+        if not compiles_alike(self._prepared, budget, report):
             raise SchemaTablesError(self.name, "the automaton", 0)
-        vocabulary = schema_vocabulary(tokenizer)
         has_spans = self._prepared.has_canonical_spans
         split = partial(split_continuation, tokenizer) if has_spans else None
+        leaves_blank = self._prepared.options.leaves_blank
         difference = first_difference(
-            self.tables, vocabulary.trie, split, leaves_blank=self._prepared.options.leaves_blank
+            self.tables, vocabulary.trie, split, leaves_blank=leaves_blank, report=report
         )
         if difference is not None:
             raise SchemaTablesError(self.name, *difference)
@@ -315,6 +328,34 @@ class Schema:
     def __reduce__(self) -> tuple[Callable[[bytes], "Schema"], tuple[bytes]]:
         """Send what a file holds; whoever receives it checks that as a file is checked."""
         return _received, (self._prepared.encoded,)
+
+
+def _prepared(
+    source: object,
+    options: SchemaOptions,
+    tokenizer: Tokenizer,
+    *,
+    name: str,
+    has_spans: bool,
+    budget: Budget | None,
+    report: Report,
+) -> PreparedSchema:
+    """Compile a schema; see :meth:`Schema.compile`."""
+    compiled = compile_schema(schema_document(source), options, budget, report)
+    vocabulary = schema_vocabulary(tokenizer, report)
+    return prepare_schema(
+        compiled,
+        options,
+        name=name,
+        trie=vocabulary.trie,
+        split=partial(split_continuation, tokenizer) if has_spans else None,
+        vocabulary_sha256=vocabulary.sha256,
+        report=report,
+    )
+
+
+def _keep_silent(what: str, done: int, total: int) -> None:
+    """Tell nobody how far it is."""
 
 
 def _received(encoded: bytes) -> Schema:

@@ -10,7 +10,7 @@ from typing import Final
 
 from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.schema.automaton import Automaton
-from sslm.schema.budget import WHOLE_SCHEMA, Budget, Meter
+from sslm.schema.budget import WHOLE_SCHEMA, Budget, Meter, Report
 from sslm.schema.byte_sets import ShapeTable, byte_set
 from sslm.schema.dfa import Dfa, Growing, explored, trimmed
 from sslm.schema.language import (
@@ -49,8 +49,8 @@ class LanguageCompiler:
     Not safe for use by several threads at once.
     """
 
-    def __init__(self, budget: Budget | None = None) -> None:
-        self._meter = Meter(budget or Budget())
+    def __init__(self, budget: Budget | None = None, report: Report | None = None) -> None:
+        self._meter = Meter(budget or Budget(), report)
         self._table = ShapeTable()
         empty = Dfa([self._table.empty], [()], bytearray(b"\1"))
         self._nodes = NodeTable(empty)

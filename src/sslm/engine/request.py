@@ -194,7 +194,7 @@ def wanted(
     """
     require_known(options, kind.__annotations__)
     named: Mapping[str, object] = options
-    found = Wanted(
+    return Wanted(
         max_tokens=options.get("max_tokens", DEFAULT_MAX_TOKENS),
         stop=stop_strings(options.get("stop")),
         stop_token_ids=end_token_ids | _stop_ids(options.get("stop_token_ids"), vocab_size),
@@ -204,10 +204,6 @@ def wanted(
         record=record_target(named.get("record"), named.get("record_segments", False)),
         asked_schema=asked_schema(named, schemas),
     )
-    if found.asked_schema is not None:
-        advice = "ask for them without a schema: they are the same"
-        require_no_prompt_logprobs(found, "with a schema", advice)
-    return found
 
 
 def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from sslm.errors.runtime import (
 from sslm.numerics.digests import next_link
 from sslm.program.choice import Choice
 from sslm.program.plan import DIGEST_SIZE_BYTES
+from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.binding import Ending
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
@@ -303,6 +304,13 @@ class TokenRequest(Closing, Generic[NoteT]):
             chooses=self._has_logits or not self._choice.is_plain,
             is_traced=self._is_traced,
         )
+        scored: Snapshot | None = None
+        if self._has_all_logits and self._answer_schema is not None:
+            scored = self._scored_prompt(options)
+            shared = PAGE_TOKENS * len(scored.hold.pages)
+            options = replace(
+                options, has_all_logits=False, reserved_tokens=max(0, longest - shared)
+            )
         sequence = Sequence(session.program, session.pool, session.model_id, options)
         self._sequence = sequence
         # Before it adopts: what was chosen so already need not be chosen again.
@@ -310,6 +318,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         if self._answer_schema is not None:
             followed = self._answer_schema
             sequence.bind(followed.schema, answer_tokens=followed.answer_tokens)
+        if scored is not None:
+            sequence.adopt(scored, reserved_tokens=longest)
         if base is not None:
             try:
                 sequence.adopt(base)
@@ -324,6 +334,22 @@ class TokenRequest(Closing, Generic[NoteT]):
             if self._has_logits:
                 sequence.rescore()
         return sequence
+
+    def _scored_prompt(self, options: SequenceOptions) -> Snapshot:
+        """Compute and score all of the prompt but its last token, and freeze that.
+
+        A schema's mask holds for every row that is scored, so this is done before one is bound.
+        """
+        session = self._session
+        with Sequence(session.program, session.pool, session.model_id, options) as sequence:
+            self._sequence = sequence
+            sequence.push(self._prompt_ids[:-1])
+            self._compute(sequence)
+            snapshot = sequence.snapshot()
+            # Released when the request ends.
+            self._captured.append(snapshot)
+        self._require_open()
+        return snapshot
 
     def _compute(self, sequence: Sequence) -> None:
         while sequence.has_work:

@@ -16,7 +16,6 @@ from sslm.artifact.adding_schemas import add_schemas
 from sslm.engine.model import Model
 from sslm.engine.schema import Schema
 from sslm.errors.binding import SchemaBudgetTokensError
-from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_files import SchemaSourceError
 from tests.converted import talking_artifact
@@ -191,7 +190,6 @@ def test_a_conversation_goes_on_with_and_without_schemas(model: Model) -> None:
         ({"schema": COLOURS, "finish": "fits"}, OptionRangeError),
         ({"finish": "fit"}, OptionRangeError),
         ({"schema": 3}, SchemaSourceError),
-        ({"schema": COLOURS, "prompt_logprobs": 1}, ChoiceConflictError),
     ],
 )
 def test_what_cannot_be_is_refused(

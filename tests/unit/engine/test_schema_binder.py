@@ -22,7 +22,7 @@ from tests.converted import talking_artifact
 def binder() -> SchemaBinder:
     with Model(talking_artifact()) as model:
         tokenizer = model.tokenizer
-    return SchemaBinder(StoredSchemas({}), tokenizer, end_ids=frozenset(), is_pinned=False)
+    return SchemaBinder(StoredSchemas({}), tokenizer, end_ids=frozenset([2]), is_pinned=False)
 
 
 @pytest.fixture
@@ -72,7 +72,9 @@ def test_as_many_are_kept_as_have_room(
 
 def test_a_schema_is_kept_with_and_without_ends(binder: SchemaBinder) -> None:
     allowed, never = (binder.answer_schema({"const": 0}, None, one) for one in (None, "never"))
-    assert (never.bound.end_ids, never.bound.schema_digest) == ((), allowed.bound.schema_digest)
+    assert (allowed.bound.end_ids, never.bound.end_ids) == ((2,), ())
+    assert allowed.bound.schema_digest == never.bound.schema_digest
+    assert allowed.bound.digest != never.bound.digest
     again = binder.answer_schema({"const": 0}, "cut", "never")
     assert again.bound is never.bound
 

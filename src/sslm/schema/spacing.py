@@ -113,6 +113,7 @@ class SpacedAutomaton:
 
     def __init__(self, dfa: Dfa, spacing: Spacing, table: ShapeTable, meter: Meter) -> None:
         self._dfa = dfa
+        self._spacing = spacing
         self._modes = _MODES[spacing]
         self._table = table
         self._meter = meter
@@ -138,8 +139,8 @@ class SpacedAutomaton:
         return mode == OUTSIDE and self._dfa.accepts(inner)
 
     def blame(self) -> str | None:
-        """Return None: it grows as a whole."""
-        return None
+        """Return that it is white space for which states are added."""
+        return f'white space, as spacing="{self._spacing}" has it'
 
     def _number(self, inner: int, mode: int) -> int:
         number = self._numbers.setdefault((inner, mode), len(self._states))

@@ -395,8 +395,8 @@ byte takes at most about sixteen."""
 BATCH_LINE_CONTAINER_COUNT_MAX: Final = 1 << 15
 """Objects and lists in one line of requests: two for each message of the longest conversation."""
 
-BATCH_LINE_NESTING_MAX: Final = 16
-"""Values inside values of one line of requests. Requests need five."""
+BATCH_LINE_NESTING_MAX: Final = 72
+"""Values inside values of one line of requests: a schema may have 64, and stands in four."""
 
 BATCH_NUMBER_SIZE_CHARS_MAX: Final = 40
 """Characters of a number in a request, so that reading it takes no time."""

@@ -34,7 +34,7 @@ from sslm.engine.schema_vocabulary import schema_vocabulary, split_continuation
 from sslm.errors.base import SslmError
 from sslm.errors.schema import UnspellableSchemaError
 from sslm.schema.bound_schema import ANY_COUNT, BoundSchema
-from sslm.schema.compiling import CompiledSchema, compile_schema
+from sslm.schema.compiling import compile_schema
 from sslm.schema.options import SchemaOptions
 from sslm.schema.spacing import Spacing
 from sslm.schema.step_table import StepTable
@@ -104,15 +104,19 @@ def judge(
         if compiled.automaton.state_count > limits.states_max:
             tally.outcomes["more states than are searched"] += 1
         else:
-            schema = _bound(compiled, vocabulary, has_spans=has_spans)
+            split = vocabulary.split if has_spans else None
+            table, trie = StepTable(compiled.automaton), vocabulary.trie
+            tables = build_token_tables(table, trie, split, leaves_blank=options.leaves_blank)
+            schema = BoundSchema(tables, trie, digest=bytes(32), end_ids=vocabulary.end_ids)
             tally.schemas += 1
             tally.outcomes[f"{spacing}, {'one spelling' if has_spans else 'any'} of spans"] += 1
             search = MaskSearch(
                 compiled.automaton,
                 vocabulary.trie.tokens,
                 vocabulary.trie.vocab_size,
-                split=vocabulary.split if has_spans else None,
+                split=split,
                 end_ids=vocabulary.end_ids,
+                leaves_blank=options.leaves_blank,
             )
             texts = Texts(search, Oracle(document, {}, checks_formats=False), chance)
             tally.wrong += differences(schema, texts, limits.states, tally)
@@ -121,12 +125,6 @@ def judge(
         if isinstance(error, UnspellableSchemaError):
             tally.wrong.append("a vocabulary with all bytes spells everything")
     return f"{name} ({spacing}, {has_spans})", tally
-
-
-def _bound(compiled: CompiledSchema, vocabulary: Vocabulary, *, has_spans: bool) -> BoundSchema:
-    split = vocabulary.split if has_spans else None
-    tables = build_token_tables(StepTable(compiled.automaton), vocabulary.trie, split)
-    return BoundSchema(tables, vocabulary.trie, digest=bytes(32), end_ids=vocabulary.end_ids)
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,8 @@ def _mask(schema: BoundSchema, state: int, remaining: int | None) -> BoolArray:
     address = schema.mask_address(state, ANY_COUNT if remaining is None else remaining, scratch)
     content = np.frombuffer(ctypes.string_at(address, schema.mask_size_bytes), dtype=np.uint8)
     bits = np.unpackbits(content, bitorder="little")
-    return bits[: schema.vocab_size] != 0
+    found: BoolArray = bits[: schema.vocab_size] != 0
+    return found
 
 
 def _add(total: Tally, name: str, tally: Tally) -> None:

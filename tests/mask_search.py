@@ -43,6 +43,7 @@ class MaskSearch:
         vocab_size: Ids are below it.
         split: The tokenizer's; None where any spelling of a span is allowed.
         end_ids: What ends an answer.
+        leaves_blank: Whether a blank that a span ends with belongs to what comes behind it.
 
     Attributes:
         distances: For each state: the fewest tokens to where a text may end; ``far`` for none.
@@ -57,7 +58,9 @@ class MaskSearch:
         *,
         split: Callable[[str], list[int]] | None,
         end_ids: tuple[int, ...],
+        leaves_blank: bool = False,
     ) -> None:
+        self._leaves_blank = leaves_blank
         self._tokens = tokens
         self._split = split
         self._end_ids = end_ids
@@ -127,6 +130,8 @@ class MaskSearch:
                 break
             found.append(int(taken[0]))
             state = int(self._next[state, taken[0]])
+        if self._leaves_blank and found.endswith(b" "):
+            found.pop()
         return bytes(found)
 
     def _distances(self) -> Int32Array:

@@ -10,6 +10,7 @@ from benchmarks.schema_search import Tally, Texts, differences
 
 from sslm.schema.bound_schema import BoundSchema
 from sslm.schema.compiling import compile_schema
+from sslm.schema.options import SchemaOptions
 from sslm.schema.spans import Split
 from sslm.schema.step_table import StepTable
 from sslm.schema.token_tables import build_token_tables
@@ -113,3 +114,22 @@ def test_steps_are_those_of_bytes() -> None:
             found = int(leads[token_id])
             assert (None if found == automaton.state_count else found) == expected
         assert not np.any(leads[len(TOKENS) :] != automaton.state_count)
+
+
+@pytest.mark.parametrize("leaves_blank", [True, False])
+def test_blanks_at_the_end_of_spans_are_left_or_not(leaves_blank: bool) -> None:
+    automaton = compile_schema(DOCUMENT, SchemaOptions(spacing="spaced")).automaton
+    trie = TokenTrie(TOKENS, VOCAB_SIZE)
+    tables = build_token_tables(StepTable(automaton), trie, split, leaves_blank=True)
+    schema = BoundSchema(tables, trie, digest=bytes(32), end_ids=(END_ID,))
+    search = MaskSearch(
+        automaton,
+        TOKENS,
+        VOCAB_SIZE,
+        split=split,
+        end_ids=(END_ID,),
+        leaves_blank=leaves_blank,
+    )
+    texts = Texts(search, Oracle(DOCUMENT, {}, checks_formats=False), random.Random(1))
+    wrong = list(differences(schema, texts, automaton.state_count, Tally()))
+    assert (wrong == []) == leaves_blank

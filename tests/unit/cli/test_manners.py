@@ -1,6 +1,8 @@
 """How much commands say, and where: options, terminals, settings of the environment."""
 
+import errno
 import io
+import os
 import sys
 import threading
 import time
@@ -121,6 +123,33 @@ def test_without_a_terminal_what_was_begun_is_seen_to_end(
             report(*step)
     lines = ["hash: 33 %", "hash: 100 %", "wait", "copy: 50 %", "copy: 100 %"]
     assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_a_file_that_cannot_be_read_is_a_bad_input_file(
+    sslm_command: Commands, stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("{}")
+    commands = [
+        ("schema", "check", file),
+        ("schema", "compile", file, "-m", stories, "-o", tmp_path / "out"),
+        ("schema", "add", stories, file, "-o", tmp_path / "out"),
+        ("convert", file, "-o", tmp_path / "out"),
+        ("replay", file, "-m", stories),
+        ("eval", stories, "--source", file, "--text", file),
+        ("batch", file, "-o", tmp_path / "out", "-m", stories),
+    ]
+
+    def forbidden(path: object, *arguments: object, **options: object) -> Any:
+        if Path(str(path)) == file:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return really(path, *arguments, **options)
+
+    really: Any = os.open
+    monkeypatch.setattr(os, "open", forbidden)
+    monkeypatch.setattr(os, "access", lambda path, *arguments, **options: Path(path) != file)
+    for command in commands:
+        assert sslm_command.error(*command, code=3) == "UnreadableFileError"
 
 
 def test_work_that_cannot_tell_how_far_it_is_is_seen(

@@ -151,6 +151,8 @@ def lines_of(schema: "Schema") -> str:
         "shortest": f"{schema.shortest_tokens} tokens",
         "spans": f"text without a choice is split {spans}",
     }
+    if added := schema.prepared.options.added_choices:
+        rows["options"] = ", ".join(f"{name} {value}" for name, value in added.items())
     return "".join(f"  {name:8}  {shown(text)}\n" for name, text in rows.items())
 
 

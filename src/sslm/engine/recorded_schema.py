@@ -12,7 +12,6 @@ from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sslm.engine.answer_schema import AnswerSchema, SchemaBinder
-    from sslm.schema.budget import Report
 
 
 def schema_to_record(schema: "AnswerSchema") -> RecordedSchema:
@@ -61,10 +60,7 @@ def schema_of_record(
 
 
 def answer_schema_of(
-    wanted: RecordedSchema,
-    binder: "SchemaBinder",
-    source: object,
-    report: "Report" = lambda what, done, total: None,
+    wanted: RecordedSchema, binder: "SchemaBinder", source: object
 ) -> "AnswerSchema":
     """Return what a recorded answer follows.
 
@@ -72,7 +68,6 @@ def answer_schema_of(
         wanted: Of the record.
         binder: Of the model.
         source: As for :func:`schema_of_record`.
-        report: Told how far making it is; what it raises ends that.
 
     Raises:
         RecordSchemaMissingError: If there is none, and the model's file has none of the name.
@@ -85,7 +80,8 @@ def answer_schema_of(
         source = wanted.name
     finish = "fit" if wanted.is_fitted else "cut"
     end_of_text = "allowed" if wanted.allows_ends else "never"
-    found = binder.answer_schema(source, finish, end_of_text, report)
+    found = binder.answer_schema(source, finish, end_of_text)
+    assert found is not None, "it was asked for"
     if found.bound.schema_digest != wanted.digest:
         digests = wanted.digest.hex(), found.bound.schema_digest.hex()
         raise RecordSchemaError(wanted.name, *digests)

@@ -2,10 +2,11 @@
 
     python -m benchmarks.batch_kills MODEL.sslm --kills 50
 
-Rows of many lengths, some of them sampled, some refused. A process gets SIGKILL (or, with
---interrupts, SIGINT): one in four at a random time from its start on, the others within a fifth of
-a second after their first line. After each, the file must be a beginning of the undisturbed one;
-a job that has come to its end begins anew. Exit 1 if it ever is not, or is not equal at its end.
+Rows of many lengths, some of them sampled, some with schemas, some refused. A process gets SIGKILL
+(or, with --interrupts, SIGINT): one in four at a random time from its start on, the others within a
+fifth of a second after their first line. After each, the file must be a beginning of the
+undisturbed one; a job that has come to its end begins anew. Exit 1 if it ever is not, or is not
+equal at its end.
 """
 
 import argparse
@@ -21,7 +22,14 @@ from pathlib import Path
 from sslm.serving.batch_lines import ANSWERED
 
 _REFUSED_EVERY = 7
-"""One row of so many asks for what no request has."""
+"""One row of so many asks for what no request has, or for a schema that is none."""
+_SCHEMA_EVERY = 3
+"""One row of so many follows one of as many schemas."""
+_SCHEMAS = (
+    {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 99}, "maxItems": 4},
+    {"enum": ["once", "upon", "a time"]},
+    {"type": "string", "maxLength": 20},
+)
 
 
 def rows(count: int, order: random.Random) -> str:
@@ -33,8 +41,14 @@ def rows(count: int, order: random.Random) -> str:
             "max_tokens": order.randrange(1, 40),
             "temperature": number % 2,
         }
+        if number % _SCHEMA_EVERY == 0:
+            schema = _SCHEMAS[number // _SCHEMA_EVERY % len(_SCHEMAS)]
+            wrapped = {"name": str(number), "schema": schema}
+            # As many tokens as the longest of the shortest answers.
+            body["max_tokens"] += 20
+            body["response_format"] = {"type": "json_schema", "json_schema": wrapped}
         if is_unsound(number):
-            body["unknown"] = 1
+            body |= {"unknown": 1} if number % 2 else {"response_format": None, "schema": 1}
         fields = {"custom_id": str(number), "method": "POST", "url": "/v1/completions"}
         lines.append(json.dumps(fields | {"body": body}) + "\n")
     return "".join(lines)

@@ -1,6 +1,7 @@
 """Answers of a model without white space and with it; prints a table.
 
-    python -m benchmarks.schema_spacing MODEL.sslm [--max-tokens 128] [--only NAME...] [--json]
+    python -m benchmarks.schema_spacing MODEL.sslm [--max-tokens 128] [--only NAME...]
+        [--free-keys WORD] [--json]
 
 The 20 questions of benchmarks.schema_answers are answered greedily in each spacing. Of all answers
 together: how many are valid for the ``jsonschema`` package, their tokens, before how many of these
@@ -23,7 +24,7 @@ from typing import Any, Final, get_args
 from benchmarks.schema_model import SchemaModel, is_valid
 from benchmarks.schema_questions import Question, questions
 from sslm.schema.compiling import compile_schema
-from sslm.schema.options import SchemaOptions
+from sslm.schema.options import FreeKeyChoice, SchemaOptions
 from sslm.schema.spacing import Spacing
 
 SPACINGS: Final[tuple[Spacing, ...]] = get_args(Spacing)
@@ -55,11 +56,13 @@ class Row:
     alike: dict[Spacing, tuple[int, float]]
 
 
-def answered(model: SchemaModel, question: Question, max_tokens: int) -> Iterator[Row]:
+def answered(
+    model: SchemaModel, question: Question, max_tokens: int, free_keys: FreeKeyChoice
+) -> Iterator[Row]:
     """Yield an answer in each spacing."""
     prompt = model.prompt_ids(question.text)
     for spacing in SPACINGS:
-        form = model.form(question.schema, spacing=spacing)
+        form = model.form(question.schema, spacing=spacing, free_keys=free_keys)
         most = max(max_tokens, form.bound.shortest + 32)
         found = model.model.generate(prompt, schema=form.schema, max_tokens=most)
         ids = [one for one in found.token_ids if one not in model.end_ids]
@@ -149,13 +152,16 @@ def main() -> int:
     parser.add_argument("model", type=Path)
     parser.add_argument("--max-tokens", type=int, default=128, help="of an answer; default: 128")
     parser.add_argument("--only", nargs="+", default=None, help="names of questions")
+    parser.add_argument("--free-keys", choices=get_args(FreeKeyChoice), default="allow")
     parser.add_argument("--json", action="store_true", help="print JSON, answers included")
     given = parser.parse_args()
     asked = [one for one in questions() if given.only is None or one.name in given.only]
     if not asked or given.max_tokens < 1:
         parser.error("--only names questions, and --max-tokens is at least 1")
     with SchemaModel(given.model, backend="native") as model:
-        rows = [row for one in asked for row in answered(model, one, given.max_tokens)]
+        rows = [
+            row for one in asked for row in answered(model, one, given.max_tokens, given.free_keys)
+        ]
     tables = (summary(rows), of_alike(rows))
     if given.json:
         answers = [{name: getattr(row, name) for name in Row.__slots__} for row in rows]

@@ -317,9 +317,9 @@ of up to 4,600 characters. Building as many takes more than half a second."""
 SCHEMA_TRANSITIONS_MAX: Final = 1 << 20
 """Targets of all states of such an automaton: sixteen for each."""
 
-SCHEMA_STEPS_MAX: Final = 11 << 18
-"""Looks at positions, and what takes as long, while one schema is compiled: about a second, so
-that monsters are refused soon."""
+SCHEMA_STEPS_MAX: Final = 3 << 20
+"""Looks at positions, and what takes as long, while one schema is compiled: about a second and a
+half, so that monsters are refused soon."""
 
 SCHEMA_SIZE_BYTES_MAX: Final = 1 << 20
 """Bytes of a schema document: more than published ones have; each is looked at a few times."""
@@ -395,8 +395,8 @@ byte takes at most about sixteen."""
 BATCH_LINE_CONTAINER_COUNT_MAX: Final = 1 << 15
 """Objects and lists in one line of requests: two for each message of the longest conversation."""
 
-BATCH_LINE_NESTING_MAX: Final = 16
-"""Values inside values of one line of requests. Requests need five."""
+BATCH_LINE_NESTING_MAX: Final = 72
+"""Values inside values of one line of requests: a schema may have 64, and stands in four."""
 
 BATCH_NUMBER_SIZE_CHARS_MAX: Final = 40
 """Characters of a number in a request, so that reading it takes no time."""
@@ -443,3 +443,10 @@ SCHEMA_DEPENDENT_STATES_MAX: Final = 1 << 12
 
 SCHEMA_ASKED_PARTS_MAX: Final = 1 << 15
 """Keys and items at all places, times the schemas that speak there: a second of work."""
+
+KEPT_SCHEMAS_SIZE_BYTES_MAX: Final = 1 << 28
+"""Bytes of compiled schemas that a model keeps for later requests: 200 forms at a vocabulary of
+49,152, which take 1.3 MB each, 80 at one of 151,936."""
+
+KEPT_SCHEMA_COUNT_MAX: Final = 1 << 10
+"""Schemas, or refusals of some, that a model keeps for later requests."""

@@ -74,13 +74,18 @@ class Bound:
         """Return a chosen token and those that alone may follow it, with where each leads."""
         first = self.after(place, token_id)
         assert first is not None, "what is chosen is allowed"
-        found = [(token_id, first)]
         if token_id in self.automaton.end_ids:
-            return found
+            return [(token_id, first)]
+        return [(token_id, first), *self.only_span(first, None if most is None else most - 1)]
+
+    def only_span(self, place: Place, most: int | None) -> list[tuple[int, Place]]:
+        """Return what alone may follow, as far as more than an end follows that."""
+        found: list[tuple[int, Place]] = []
         while most is None or len(found) < most:
-            only = self.automaton.only_token(found[-1][1].state)
-            after = None if only is None else self.after(found[-1][1], only)
+            only = self.automaton.only_token(place.state)
+            after = None if only is None else self.after(place, only)
             if only is None or after is None or self.ending(after):
                 break
-            found.append((only, after))
+            place = after
+            found.append((only, place))
         return found

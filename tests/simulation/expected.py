@@ -310,6 +310,16 @@ class Sequence:
         self._admit(ids, span[-1][1], forced=len(span) - 1)
         return ids
 
+    def begin_answer(self, most: int) -> list[int]:
+        self.require_open()
+        span = self.bound.only_span(self.progress.place, most) if self.bound else []
+        if span:
+            span = span[: self._room(len(span))[0]]
+        ids = [token_id for token_id, _ in span]
+        if ids:
+            self._admit(ids, span[-1][1], forced=len(ids))
+        return ids
+
     def _chosen(self) -> int:
         progress, last = self.progress, len(self.progress.ids) - 1
         if progress.pending_count:

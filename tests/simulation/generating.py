@@ -25,6 +25,7 @@ from tests.simulation.simulation import Simulation
 OPERATIONS_MIN, OPERATIONS_MAX = 15, 75
 
 _FAILING = {"create", "snapshot", "adopt", "adopt_prefix", "reset", "push", "prefill", "decode"} | {
+    "begin_answer",
     "bind",
     "bind_prefix",
     "content",
@@ -45,6 +46,7 @@ _WEIGHTS = {
     "prefill": 4,
     "decode": 12,
     "decode_span": 8,
+    "begin_answer": 2,
     "bind": 5,
     "content": 10,
     "choose": 6,
@@ -138,6 +140,7 @@ class Generator:
             "decode_span": not any(_is(model, "chosen") for model in models),
             "bind": not any(_is(model, "unused") for model in models),
             "content": not any(_is(model, "bound") for model in models),
+            "begin_answer": not any(_is(model, "bound") for model in models),
             "bind_prefix": not any(map(simulation.open_prefix_sequence, range(PREFIX_SLOTS))),
             "content_prefix": not any(map(simulation.open_prefix_sequence, range(PREFIX_SLOTS))),
             "adopt": not any(simulation.snapshots),
@@ -163,7 +166,11 @@ class Generator:
         count = self._chance.choice((40, 63, 64, 65, 70, 100, 128, 129))
         yield "push", {"seq": seq, "text": self._text, "start": 0, "count": count}
         yield from self._compute(seq)
-        yield "decode", {"seq": seq}
+        if self._chance.random() < 0.4:
+            yield "choose", self._choose(seq)
+        for _ in range(self._chance.choice((1, 1, 4))):
+            yield from self._compute(seq)
+            yield "decode", {"seq": seq}
         yield from self._compute(seq)
 
     def _fork(self) -> Iterator[Call]:
@@ -195,8 +202,11 @@ class Generator:
             yield "bind", self._bind(seq)
         for _ in range(self._chance.choice((1, 2, 2))):
             yield "push", {"seq": seq, **self._tokens(self._model_at(seq))}
-            if self._chance.random() < 0.7:
-                yield "content", self._content(seq)
+            kind = self._chance.choice((None, "begin_answer", "content", "content"))
+            if kind == "begin_answer":
+                yield kind, self._begin_answer(seq)
+            elif kind is not None:
+                yield kind, self._content(seq)
             yield from self._compute(seq)
             for _ in range(self._chance.choice((2, 4, 9))):
                 if self._chance.random() < 0.3:
@@ -397,6 +407,10 @@ class Generator:
         frozen = map(self._frozen_at, range(PREFIX_SLOTS))
         followed += [one.bound for one in frozen if one is not None]
         return [one for one in followed if one is not None]
+
+    def _begin_answer(self, seq: int | None = None) -> dict[str, Any]:
+        slot = self._seq(prefer="bound") if seq is None else seq
+        return {"seq": slot, "most": self._chance.choice((0, 1, 2, 9, 9))}
 
     def _content(self, seq: int | None = None) -> dict[str, Any]:
         slot = self._seq(prefer="bound") if seq is None else seq

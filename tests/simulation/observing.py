@@ -7,6 +7,7 @@ from sslm.runtime.page_rows import pack_rows
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.snapshot import Snapshot, first_unsealed
 from tests.simulation import expected
+from tests.simulation.answers import Bound, Place
 from tests.simulation.choices import WAYS
 from tests.simulation.schemas import PIECES, compiled
 
@@ -40,7 +41,7 @@ def difference(sequence: Sequence, model: expected.Sequence, *, has_stats: bool)
     Args:
         sequence: The runtime's.
         model: The simulator's.
-        has_stats: Whether to ask for statistics too.
+        has_stats: Whether to ask for statistics too, and what each token would end.
     """
     progress, chunk = model.progress, sequence.chunk
     found: dict[str, object] = {
@@ -70,6 +71,9 @@ def difference(sequence: Sequence, model: expected.Sequence, *, has_stats: bool)
     if not model.is_closed:
         found |= _answer(sequence)
         wanted |= _known_answer(model)
+        if has_stats and model.bound is not None:
+            found["endings"] = [sequence.ending_after(i) for i in range(len(PIECES))]
+            wanted["endings"] = _known_endings(model.bound, progress.place)
         end = len(progress.ids) + progress.pending_count
         found["tokens"] = tuple(sequence.state.data.token_ids[len(progress.ids) : end])
         wanted["tokens"] = (progress.chunk.ids if progress.chunk else ()) + progress.pending
@@ -89,7 +93,6 @@ def _answer(sequence: Sequence) -> dict[str, object]:
         "answer_tokens": binding and binding.answer_tokens,
         "content_count": struct.content_count,
         "is_answer_complete": sequence.is_answer_complete,
-        "endings": [sequence.ending_after(i) for i in range(len(PIECES))],
         "allowed": None
         if bits is None
         else tuple(i for i in range(bits.bit_length()) if bits >> i & 1),
@@ -100,14 +103,17 @@ def _known_answer(model: expected.Sequence) -> dict[str, object]:
     bound, place = model.bound, model.progress.place
     if bound is None:
         none = dict.fromkeys(("schema", "answer_tokens", "allowed"))
-        endings = [None] * len(PIECES)
-        return none | {"content_count": 0, "is_answer_complete": False, "endings": endings}
-    afters = [bound.after_content(place, i) for i in range(len(PIECES))]
+        return none | {"content_count": 0, "is_answer_complete": False}
     return {
         "schema": compiled(bound.schema, model.program.vocab_size).digest,
         "answer_tokens": bound.answer_tokens,
         "content_count": place.count,
         "is_answer_complete": bound.is_complete(place),
-        "endings": [one and bound.ending(one) for one in afters],
         "allowed": bound.allowed(place),
     }
+
+
+def _known_endings(bound: Bound, place: Place) -> list[str | None]:
+    """Return of each piece why nothing could follow it."""
+    afters = [bound.after_content(place, i) for i in range(len(PIECES))]
+    return [one and bound.ending(one) for one in afters]

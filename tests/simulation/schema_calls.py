@@ -1,6 +1,7 @@
 """Operations that follow schemas."""
 
 from sslm.program.program import Program
+from sslm.runtime.following import admit_beginning
 from sslm.runtime.prefix import Prefix
 from sslm.runtime.snapshot import Snapshot
 from sslm.schema.bound_schema import BoundSchema
@@ -43,6 +44,17 @@ class SchemaCalls:
     def decode_span(self, seq: int, most: int | None) -> Step | None:
         one = self.sequences[seq]
         return one and Step(lambda: one.real.decode_span(most), lambda: one.model.decode_span(most))
+
+    def begin_answer(self, seq: int, most: int) -> Step | None:
+        """Take in what alone an answer can begin with, as requests do."""
+        one = self.sequences[seq]
+
+        def real() -> list[int]:
+            assert one is not None
+            with one.real.begin_use() as state:
+                return admit_beginning(state, most).tolist()
+
+        return one and Step(real, lambda: one.model.begin_answer(most))
 
     def content(self, seq: int, ids: list[int], bad: str | None = None) -> Step | None:
         one, given = self.sequences[seq], _given(ids, bad)

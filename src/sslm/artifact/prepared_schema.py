@@ -13,7 +13,7 @@ from sslm.formats.schema_blob import SchemaRecord, encode_schema, read_schema
 from sslm.formats.schema_masks import mask_order
 from sslm.formats.schema_names import is_schema_name
 from sslm.formats.schema_tables import StateTables
-from sslm.schema.budget import Budget
+from sslm.schema.budget import Budget, Report
 from sslm.schema.canonical import canonical_json
 from sslm.schema.compiling import CompiledSchema, compile_schema
 from sslm.schema.document import read_document
@@ -86,6 +86,7 @@ def prepare_schema(
     trie: TokenTrie,
     split: Split | None,
     vocabulary_sha256: bytes,
+    report: Report = lambda what, done, total: None,
 ) -> PreparedSchema:
     """Work out what a compiled schema means for a vocabulary.
 
@@ -96,6 +97,7 @@ def prepare_schema(
         trie: The vocabulary's content.
         split: The tokenizer's own, for text without a choice; None leaves its spelling open.
         vocabulary_sha256: 32 bytes, of the vocabulary as a model file holds it.
+        report: Told how far it is; what it raises ends it.
 
     Raises:
         UnspellableSchemaError, SchemaBudgetError: As
@@ -103,7 +105,10 @@ def prepare_schema(
         SchemaCapacityError: If it is larger than those that files hold.
     """
     table = _table(compiled.automaton)
-    tables = _in_order(build_token_tables(table, trie, split, leaves_blank=options.leaves_blank))
+    leaves_blank = options.leaves_blank
+    tables = _in_order(
+        build_token_tables(table, trie, split, leaves_blank=leaves_blank, report=report)
+    )
     documents = {uri: read_document(other) for uri, other in sorted(options.documents.items())}
     return _finished(
         SchemaRecord(
@@ -142,13 +147,17 @@ def decode_schema(reader: BoundedReader) -> PreparedSchema:
     return _domain(read_schema(reader), encoded)
 
 
-def compiles_alike(schema: PreparedSchema, budget: Budget | None = None) -> bool:
+def compiles_alike(
+    schema: PreparedSchema, budget: Budget | None = None, report: Report | None = None
+) -> bool:
     """Compile the document of a schema again; tell whether that gives its automaton.
+
+    *report* is told how far it is; what it raises ends it.
 
     Raises:
         SchemaError: If it does not compile, or takes more than *budget*.
     """
-    compiled = compile_schema(schema.document, schema.options, budget)
+    compiled = compile_schema(schema.document, schema.options, budget, report)
     expected, found = _table(compiled.automaton), schema.tables.table
     return (expected.byte_classes, expected.steps, expected.accepting) == (
         found.byte_classes,

@@ -1,5 +1,6 @@
 """The compiled schemas of a model file, each decoded when it is first asked for."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -83,6 +84,15 @@ class StoredSchemas(Mapping[str, "PreparedSchema"]):
     def size_bytes(self, name: str) -> int:
         """Return the bytes that the file holds of a schema."""
         return self._encoded[name].nbytes
+
+    def sha256(self) -> str:
+        """Return hex that stands for all of them, as they lie in the file, and for their names."""
+        found = hashlib.sha256()
+        for name, encoded in self._encoded.items():
+            found.update(len(name.encode()).to_bytes(8, "little") + name.encode())
+            found.update(encoded.nbytes.to_bytes(8, "little"))
+            found.update(encoded)
+        return found.hexdigest()
 
     def with_others(self, schemas: Sequence["PreparedSchema"]) -> bytes:
         """Return the section that holds others too, whose names are not taken."""

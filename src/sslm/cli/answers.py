@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sslm.cli.logprobs import logprob_facts, note_logprobs
 from sslm.cli.output import note, print_json, print_text, progress
+from sslm.cli.unmeasured import compiling
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
@@ -83,6 +84,7 @@ def read_answer(
     on_text: Callable[[str], None],
     no_progress: bool,
     on_interrupt: "Callable[[_Stream], None]" = lambda stream: None,
+    schema: object = None,
 ) -> "Completion":
     """Read a stream to its end; until its first piece, show how much of the prompt is taken in.
 
@@ -91,10 +93,13 @@ def read_answer(
         on_text: Gets the pieces.
         no_progress: The option of this name.
         on_interrupt: Gets the stream after Ctrl-C, before it is closed.
+        schema: Of the answer, which is compiled when the stream is made; or None.
     """
     with ExitStack() as prefill:
         report = prefill.enter_context(progress(is_shown=not no_progress))
-        with start(lambda done, total: report("prompt", done, total)) as stream:
+        with compiling(report, schema):
+            made = start(lambda done, total: report("prompt", done, total))
+        with made as stream:
             try:
                 for chunk in stream:
                     prefill.close()

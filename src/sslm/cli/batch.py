@@ -11,6 +11,7 @@ import typer
 
 from sslm import limits
 from sslm.cli.blas import use_blas_threads
+from sslm.cli.choosing import schema_source
 from sslm.cli.exit_codes import REQUEST_REFUSED
 from sslm.cli.numbers import number, refusal
 from sslm.cli.options import (
@@ -33,9 +34,11 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import note, print_json, progress
+from sslm.cli.schema_options import one_of
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
+    from sslm.engine.schema import Schema
     from sslm.serving.batch_job import JobSummary
 
 _STREAM: Final = "-"
@@ -100,6 +103,25 @@ _AnyModelOption = Annotated[
         "or nothing has to stand there.",
     ),
 ]
+_SchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="FILE|NAME",
+        help="Answer requests that say nothing of a schema with JSON that satisfies this one: a "
+        ".json or .sslms file, or the name of one in the model's file.",
+    ),
+]
+_FinishOption = Annotated[
+    str | None,
+    typer.Option(
+        "--finish",
+        parser=one_of("fit", "cut"),
+        metavar="fit|cut",
+        help="Whether answers that follow schemas are completed within their tokens, or cut off, "
+        "if their requests do not say it.  [default: fit]",
+    ),
+]
 _DeadlineOption = Annotated[
     float | None,
     typer.Option(
@@ -134,6 +156,8 @@ def batch_command(
     batch_size: _BatchSizeOption = _DEFAULT_BATCH_SIZE,
     date: _DateOption = None,
     any_model: _AnyModelOption = False,
+    schema: _SchemaOption = None,
+    finish: _FinishOption = None,
     deadline_s: _DeadlineOption = None,
     sha256: Sha256Option = None,
     json: JsonOption = False,
@@ -162,6 +186,7 @@ def batch_command(
         offline=offline,
         no_progress=no_progress,
     ) as opened:
+        given = _given_schema(schema, opened, no_progress=no_progress)
         options = JobOptions(
             seed=seed,
             max_tokens=max_tokens,
@@ -169,8 +194,11 @@ def batch_command(
             date=day.isoformat() if day else None,
             model=_name(model),
             is_any_model=any_model,
+            schemas=opened.schemas_sha256,
+            schema=given.digest if given else None,
+            finish=finish,
         )
-        job = BatchJob(opened, requests, options, date=day, batch_size=batch_size)
+        job = BatchJob(opened, requests, options, date=day, schema=given, batch_size=batch_size)
         with progress(is_shown=not no_progress) as report, _told_what_is_left(job.summary):
             job.run(
                 out,
@@ -189,6 +217,21 @@ def _require_files(source: Path, out: Path) -> None:
             raise refusal("it is '-'", "the path of a file", param_hint=what)
     if source.exists() and out.exists() and source.samefile(out):
         raise refusal("it is IN", "another file", param_hint="--out")
+
+
+def _given_schema(text: str | None, model: "Model", *, no_progress: bool) -> "Schema | None":
+    """Return the schema of a file or a name, before anything is written."""
+    if text is None:
+        return None
+    from sslm.engine.schema import Schema
+
+    source = schema_source(text)
+    with progress(is_shown=not no_progress) as report:
+        if isinstance(source, str):
+            return model.schema(source, on_progress=report)
+        if source.suffix.lower() == ".sslms":
+            return Schema.load(source, tokenizer=model.tokenizer, on_progress=report)
+        return Schema.compile(source, tokenizer=model.tokenizer, on_progress=report)
 
 
 def _name(model: str) -> str:

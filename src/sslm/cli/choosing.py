@@ -1,5 +1,6 @@
 """The options by which a command is told how tokens are chosen."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -110,18 +111,18 @@ def takes_choosing(command: Command) -> Command:
         if "logit_bias" in options:
             options["logit_bias"] = _biases(options["logit_bias"])
         if "schema" in options:
-            options["schema"] = _schema(options["schema"])
+            options["schema"] = schema_source(options["schema"])
         return command(**given, choosing=options)
 
     options = {name: (kind, None) for name, kind in CHOOSING.items()}
     return taking(command, options, choose, instead_of=["choosing"])
 
 
-def _schema(text: str) -> str | Path:
+def schema_source(text: str) -> str | Path:
     """Return a name as it is, and the name of a file as a path."""
     path = Path(text)
-    is_file = path.suffix in (".json", ".sslms") or len(path.parts) > 1
-    return path if is_file else text
+    has_separator = any(one in text for one in (os.sep, os.altsep) if one)
+    return path if has_separator or path.suffix.lower() in (".json", ".sslms") else text
 
 
 def _biases(texts: Sequence[str]) -> dict[int, str]:

@@ -117,6 +117,7 @@ class Conversation:
                 on_text=show,
                 no_progress=self._no_progress,
                 on_interrupt=lambda stream: stream.commit(),
+                schema=self._options.get("schema"),
             )
         except KeyboardInterrupt:
             print_text("\n")

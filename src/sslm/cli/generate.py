@@ -1,5 +1,6 @@
 """``sslm generate``: continue a text."""
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -32,6 +33,7 @@ from sslm.cli.options import (
 from sslm.cli.output import print_text, progress
 from sslm.cli.record_options import RecordOption, RecordSegmentsOption, require_recordable
 from sslm.cli.text_input import argument_text, read_stdin
+from sslm.cli.unmeasured import unmeasured
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
@@ -114,6 +116,7 @@ def generate_command(
             ),
             on_text=keep_silent if json else print_text,
             no_progress=no_progress,
+            schema=options.get("schema"),
         )
         show_end(completion, opened, is_json=json)
 
@@ -128,11 +131,13 @@ def _several(
     no_progress: bool,
 ) -> "list[Completion]":
     """Return several answers; show how many there are."""
-    with progress(is_shown=not no_progress) as report:
-        return model.generate_n(
-            prompt,
-            n,
-            deadline_s=deadline_s,
-            on_progress=lambda done, total: report("answers", done, total),
-            **options,
-        )
+    with progress(is_shown=not no_progress) as report, ExitStack() as first:
+        if options.get("schema") is not None:
+            # It is compiled before, which may take longer than the answers.
+            first.enter_context(unmeasured(report, "the first answer"))
+
+        def tell(done: int, total: int) -> None:
+            first.close()
+            report("answers", done, total)
+
+        return model.generate_n(prompt, n, deadline_s=deadline_s, on_progress=tell, **options)

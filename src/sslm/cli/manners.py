@@ -42,7 +42,19 @@ class Program(typer.Typer):
     def command(self, *arguments: Any, **settings: Any) -> Callable[[Command], Command]:  # type: ignore[override]
         """Return what adds a command, as in the base class."""
         add = super().command(*arguments, **settings)
-        return lambda command: add(with_manners(command))
+        return lambda command: add(_opening_files_itself(with_manners(command)))
+
+
+def _opening_files_itself(command: Command) -> Command:
+    """Let a file that cannot be read be the command's to tell, as one that does not exist is.
+
+    Otherwise the parser looks first, and calls it a wrong use of the command.
+    """
+    for kind in command.__annotations__.values():
+        for told in getattr(kind, "__metadata__", ()):
+            if hasattr(told, "readable"):
+                told.readable = False
+    return command
 
 
 def with_manners(command: Command) -> Command:

@@ -20,6 +20,7 @@ from sslm.cli.options import (
 from sslm.cli.output import complain, print_json, print_table, print_text, progress, shown
 from sslm.cli.schema_options import SchemaChoices, with_schema_options
 from sslm.cli.schema_show import facts_of, lines_of
+from sslm.cli.unmeasured import compiling
 
 if TYPE_CHECKING:
     from sslm.schema.refusals import Unsupported
@@ -53,12 +54,22 @@ FileArgument = Annotated[
 ]
 
 
-def check(*, file: FileArgument, choices: SchemaChoices, as_json: JsonOption = False) -> int:
+def check(
+    *,
+    file: FileArgument,
+    choices: SchemaChoices,
+    as_json: JsonOption = False,
+    no_progress: NoProgressOption = False,
+) -> int:
     """Say whether a JSON Schema can be enforced, and what of it cannot; exit 4 then.
 
     No model is needed.
     """
-    with about_file(str(file)):
+    with (
+        progress(is_shown=not no_progress) as report,
+        compiling(report),
+        about_file(str(file)),
+    ):
         refusals = choices.check(file)
         states = None if refusals else choices.state_count(file)
     if as_json:
@@ -115,8 +126,7 @@ def compile_command(
         report("reading the vocabulary", 0, 0)
         with about_file(str(path)):
             tokenizer = local_tokenizer(path)
-        report("compiling the schema", 0, 0)
-        with about_file(str(file)):
+        with compiling(report), about_file(str(file)):
             schema = choices.compile(file, tokenizer, name=name, canonical_spans=canonical_spans)
     write_prepared_schema(out, schema.prepared, is_replaced=force)
     facts = {"path": str(out), **facts_of(schema)}

@@ -11,6 +11,7 @@ from sslm.cli.numbers import refusal
 from sslm.cli.options import CacheDirOption, JsonOption, NoProgressOption
 from sslm.cli.output import Report, print_json, print_text, progress, shown
 from sslm.cli.schema_options import SchemaChoices, with_schema_options
+from sslm.cli.unmeasured import unmeasured
 
 if TYPE_CHECKING:
     from sslm.engine.schema import Schema
@@ -91,7 +92,7 @@ def _prepared(
     found = []
     for index, file in enumerate(files):
         report("compiling schemas", index, len(files))
-        with about_file(str(file)):
+        with unmeasured(report, f"compiling {shown(file.name)}"), about_file(str(file)):
             if is_schema_file(file):
                 schema = Schema.load(file, tokenizer=tokenizer)
             else:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from sslm.text.tokenizer import Tokenizer
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
+def one_of(*words: str) -> Callable[[str], str]:
+    """Return what reads the value of an option that is one of several words."""
+
     def read(word: str) -> str:
         if word not in words:
             raise typer.BadParameter(f"{word!r} is none of {', '.join(words)}")
@@ -47,7 +49,7 @@ _UnknownKeywordsOption = Annotated[
     str,
     typer.Option(
         "--unknown-keywords",
-        parser=_one_of("refuse", "ignore"),
+        parser=one_of("refuse", "ignore"),
         metavar="refuse|ignore",
         help="What becomes of keywords that nobody knows.",
     ),
@@ -56,7 +58,7 @@ _FormatsOption = Annotated[
     str,
     typer.Option(
         "--formats",
-        parser=_one_of("assert", "exact", "annotate"),
+        parser=one_of("assert", "exact", "annotate"),
         metavar="assert|exact|annotate",
         help="Whether format is enforced, without a few valid texts or with them, or says nothing.",
     ),
@@ -65,7 +67,7 @@ _FreeKeysOption = Annotated[
     str,
     typer.Option(
         "--free-keys",
-        parser=_one_of("allow", "omit"),
+        parser=one_of("allow", "omit"),
         metavar="allow|omit",
         help="Whether objects may have keys that the schema does not name.",
     ),
@@ -74,7 +76,7 @@ _SpacingOption = Annotated[
     str,
     typer.Option(
         "--spacing",
-        parser=_one_of("compact", "spaced", "flexible"),
+        parser=one_of("compact", "spaced", "flexible"),
         metavar="compact|spaced|flexible",
         help="White space in answers: none, a blank behind commas and colons, or as printers do.",
     ),

@@ -9,8 +9,9 @@ import typer
 from sslm.cli.failures import about_file
 from sslm.cli.local_model import local_model_path, local_tokenizer
 from sslm.cli.numbers import refusal
-from sslm.cli.options import CacheDirOption, JsonOption
-from sslm.cli.output import note, print_json, print_table, print_text, shown
+from sslm.cli.options import CacheDirOption, JsonOption, NoProgressOption
+from sslm.cli.output import note, print_json, print_table, print_text, progress, shown
+from sslm.cli.unmeasured import unmeasured
 
 if TYPE_CHECKING:
     from sslm.engine.schema import Schema
@@ -82,6 +83,7 @@ def show(
     ] = None,
     cache_dir: CacheDirOption = None,
     as_json: JsonOption = False,
+    no_progress: NoProgressOption = False,
 ) -> None:
     """Show a compiled schema: its size, its shortest answer, and its JSON Schema.
 
@@ -102,7 +104,11 @@ def show(
         path = tokenizer_path = local_model_path(model, cache_dir)
         schema = _named(path, name)
     if tokenizer_path is not None:
-        with about_file(str(path)):
+        with (
+            progress(is_shown=not no_progress) as report,
+            unmeasured(report, "compiling the schema again"),
+            about_file(str(path)),
+        ):
             schema.cross_check(local_tokenizer(tokenizer_path))
     _print(schema, path, is_checked=tokenizer_path is not None, is_json=as_json)
 
@@ -145,6 +151,8 @@ def lines_of(schema: "Schema") -> str:
         "shortest": f"{schema.shortest_tokens} tokens",
         "spans": f"text without a choice is split {spans}",
     }
+    if added := schema.prepared.options.added_choices:
+        rows["options"] = ", ".join(f"{name} {value}" for name, value in added.items())
     return "".join(f"  {name:8}  {shown(text)}\n" for name, text in rows.items())
 
 

@@ -1,30 +1,32 @@
 """The schema that an answer follows, bound to the vocabulary of a model."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import types
 import typing
-from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, Literal
 
+from sslm import limits
+from sslm.artifact.file_bytes import CopiedFile
 from sslm.artifact.stored_schemas import StoredSchemas
+from sslm.engine.kept_schemas import KeptSchema, KeptSchemas
+from sslm.engine.one_at_a_time import OneAtATime
 from sslm.engine.schema import Schema
-from sslm.engine.schema_vocabulary import schema_vocabulary
+from sslm.engine.schema_vocabulary import VOCABULARY_WORK, schema_vocabulary
+from sslm.errors.base import SslmError
 from sslm.errors.binding import SchemaBudgetTokensError
-from sslm.errors.runtime import OptionRangeError
-from sslm.errors.showing import briefly
 from sslm.schema.bound_schema import BoundSchema
+from sslm.schema.budget import AUTOMATON_WORK, Report
 from sslm.text.tokenizer import Tokenizer
 
 Finish = Literal["fit", "cut"]
 
-_KEPT_COUNT: Final = 32
-"""Bound schemas that a model keeps: those that were asked for last."""
+_SCHEMA_SUFFIX: Final = ".sslms"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +66,6 @@ def parse_as(kind: type, text: str) -> object:
     return parse(text) if callable(parse) else _instance(kind, json.loads(text))
 
 
-class _Bound:
-    """A schema of a model, with and without what ends an answer."""
-
-    def __init__(self, schema: BoundSchema, name: str) -> None:
-        self.schema = schema
-        self.name = name
-
-    @cached_property
-    def endless(self) -> BoundSchema:
-        """The schema by which an answer goes on for as long as it can."""
-        return self.schema.ending_with(())
-
-
 class SchemaBinder:
     """Makes schemas of what callers give, for one model; what was made is kept for the next one.
 
@@ -101,106 +90,107 @@ class SchemaBinder:
         self._end_ids = tuple(sorted(end_ids))
         self._is_pinned = is_pinned
         self._trusted: set[str] = set()
-        self._kept: OrderedDict[object, _Bound] = OrderedDict()
-        self._kept_lock = Lock()
+        self._makers = OneAtATime()
+        self._kept = KeptSchemas(self._makers)
 
     def is_stored(self, name: str) -> bool:
         """Whether the file has a schema of this name."""
         return name in self._stored
 
-    def named(self, name: str) -> Schema:
+    def named(self, name: str, report: Report | None = None) -> Schema:
         """Return a schema of the file; raises what :meth:`sslm.Model.schema` raises."""
         found = Schema(self._stored.named(name))
         if name not in self._trusted and not self._is_pinned:
-            found.cross_check(self._tokenizer)
+            found.cross_check(self._tokenizer, on_progress=report)
         self._trusted.add(name)
         return found
 
     def answer_schema(
-        self, source: object, finish: object, end_of_text: object
-    ) -> AnswerSchema | None:
-        """Return what an answer follows; None without a schema.
+        self,
+        source: object,
+        finish: object = None,
+        end_of_text: object = None,
+        report: Report = lambda what, done, total: None,
+    ) -> AnswerSchema:
+        """Return what an answer follows.
 
         Args:
             source: A name of the model's file, a ``Schema``, or what
-                :meth:`sslm.engine.schema.Schema.compile` takes, JSON text left out; or None.
+                :meth:`sslm.engine.schema.Schema.compile` takes, JSON text left out.
             finish: ``"fit"``, ``"cut"``, or None for the first.
             end_of_text: ``"allowed"``, ``"never"``, or None for the first.
+            report: Told how far making it is; what it raises ends that, and nothing is kept.
 
         Raises:
-            OptionRangeError: If *finish* or *end_of_text* is none of these, or there is no schema.
             SslmError: As finding, compiling and checking a schema.
         """
-        for name, value, known in (
-            ("finish", finish, ("fit", "cut")),
-            ("end_of_text", end_of_text, ("allowed", "never")),
-        ):
-            if value is not None and value not in known:
-                raise OptionRangeError(name, briefly(value), " or ".join(map(repr, known)))
-            if value is not None and source is None:
-                raise OptionRangeError(name, briefly(value), "None, as there is no schema")
-        if source is None:
-            return None
-        found, allows_ends = self._found(source), end_of_text != "never"
+        allows_ends = end_of_text != "never"
+        found = self._kept.get(
+            partial(_key, source),
+            partial(self._made, source, report),
+            partial(report, AUTOMATON_WORK, 0, 0),
+        )
         return AnswerSchema(
             bound=found.schema if allows_ends else found.endless,
             name=found.name,
             own_end_ids=frozenset(self._end_ids),
             is_fitted=finish != "cut",
             allows_ends=allows_ends,
-            kind=source if isinstance(source, type) else None,
+            kind=source.kind if isinstance(source, Schema) else _class(source),
         )
 
-    def _found(self, source: object) -> "_Bound":
-        key = _key(source)
-        found = None if key is None else self._recall(key)
-        if found is None:
-            schema = self._schema(source)
-            vocabulary = schema_vocabulary(self._tokenizer)
-            digest = schema.prepared.digest
-            bound = BoundSchema(
-                schema.tables, vocabulary.trie, digest=digest, end_ids=self._end_ids
-            )
-            found = _Bound(bound, schema.name)
-            if key is not None:
-                self._keep(key, found)
-        return found
+    def _made(self, source: object, report: Report) -> KeptSchema:
+        # First, and once, also where several threads ask for different schemas.
+        vocabulary = self._makers.run(
+            schema_vocabulary,
+            partial(schema_vocabulary, self._tokenizer, report),
+            partial(report, VOCABULARY_WORK, 0, 0),
+        )
+        schema = self._schema(source, report)
+        digest = schema.prepared.digest
+        bound = BoundSchema(schema.tables, vocabulary.trie, digest=digest, end_ids=self._end_ids)
+        return KeptSchema(bound, schema.name)
 
-    def _recall(self, key: object) -> "_Bound | None":
-        with self._kept_lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-            return found
-
-    def _keep(self, key: object, bound: "_Bound") -> None:
-        with self._kept_lock:
-            self._kept[key] = bound
-            if len(self._kept) > _KEPT_COUNT:
-                self._kept.popitem(last=False)
-
-    def _schema(self, source: object) -> Schema:
+    def _schema(self, source: object, report: Report) -> Schema:
         if isinstance(source, str):
-            return self.named(source)
+            return self.named(source, report)
         if isinstance(source, Schema):
             source.require_tokenizer(self._tokenizer)
             return source
-        if isinstance(source, os.PathLike) and Path(source).suffix == ".sslms":
-            return Schema.load(source, tokenizer=self._tokenizer)
-        return Schema.compile(source, tokenizer=self._tokenizer)
+        if isinstance(source, os.PathLike) and Path(source).suffix.lower() == _SCHEMA_SUFFIX:
+            return Schema.load(source, tokenizer=self._tokenizer, on_progress=report)
+        return Schema.compile(source, tokenizer=self._tokenizer, on_progress=report)
+
+
+def _class(source: object) -> type | None:
+    return source if isinstance(source, type) else None
 
 
 def _key(source: object) -> object:
-    """Return what equal sources have in common, or None for one that may change."""
+    """Return what equal sources have in common as they are now, or None for what has nothing."""
     if isinstance(source, (str, bytes, type, Schema)):
         return type(source), source
+    if isinstance(source, os.PathLike):
+        return _file_key(Path(source))
     if isinstance(source, dict):
         try:
             # Not sorted: answers have their keys in the order of the schema.
             return json.dumps(source)
-        except (TypeError, ValueError, RecursionError):
+        except (TypeError, ValueError, RecursionError, RuntimeError):
+            # Also of one that another thread changes meanwhile.
             return None
     return None
+
+
+def _file_key(path: Path) -> object:
+    is_schema = path.suffix.lower() == _SCHEMA_SUFFIX
+    most = limits.STORED_SCHEMA_SIZE_BYTES_MAX if is_schema else limits.SCHEMA_SIZE_BYTES_MAX
+    try:
+        content = CopiedFile(path, size_at_most_bytes=most).view
+    except SslmError:
+        # Whoever reads it says why it cannot be.
+        return None
+    return str(path), hashlib.sha256(content).digest()
 
 
 def _instance(hint: Any, value: Any) -> Any:

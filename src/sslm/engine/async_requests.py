@@ -1,7 +1,7 @@
 """Asking a model from coroutines: the same calls, in threads of the model."""
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Unpack
 
@@ -9,10 +9,9 @@ from sslm.engine.async_stream import AsyncStream
 from sslm.engine.background import Background
 from sslm.engine.cutoff import Cutoff
 from sslm.engine.prompts import MessageLike, Prompt
-from sslm.engine.request import RecordedOptions, Wanted
+from sslm.engine.request import RecordedOptions
 from sslm.engine.requests import Requests
 from sslm.engine.results import Completion
-from sslm.engine.stream import Stream
 
 
 class AsyncRequests(Requests):
@@ -42,15 +41,11 @@ class AsyncRequests(Requests):
     ) -> AsyncStream:
         """Continue a prompt, piece by piece; see :meth:`stream`.
 
-        What is wrong with the prompt, or with the options if a schema is among them, is raised when
-        the first piece is awaited.
+        What is wrong with the prompt, or with the schema, is raised when the first piece is
+        awaited.
         """
         cutoff = Cutoff(deadline_s)
-        asked = self._wanted_later(options)
-
-        def start() -> Stream:
-            return self._prompt_stream(cutoff, prompt, asked())
-
+        start = partial(self._prompt_stream, cutoff, prompt, self._recorded(options))
         return AsyncStream(self._background, cutoff, start)
 
     async def achat(
@@ -75,19 +70,5 @@ class AsyncRequests(Requests):
     ) -> AsyncStream:
         """Answer a conversation, piece by piece; see :meth:`chat_stream`."""
         cutoff = Cutoff(deadline_s)
-        asked = self._wanted_later(options)
-
-        def start() -> Stream:
-            return self._chat_stream(cutoff, messages, asked(), date=date)
-
+        start = partial(self._chat_stream, cutoff, messages, self._recorded(options), date=date)
         return AsyncStream(self._background, cutoff, start)
-
-    def _wanted_later(self, options: RecordedOptions) -> Callable[[], Wanted]:
-        """Return what tells what options ask for, which a thread is to call if it takes long.
-
-        That is with a schema: compiling one takes seconds, in which no other coroutine would run.
-        """
-        if options.get("schema") is not None:
-            return partial(self._recorded, options)
-        found = self._recorded(options)
-        return lambda: found

@@ -169,12 +169,10 @@ class BatchRequests(AsyncRequests, SlicedRequests):
 
         *prompts* is iterated in a thread.
         """
-        cutoff = Cutoff(deadline_s)
-        if options.get("schema") is None:
-            wanted = self._wanted(options)
-        else:
-            # Compiling one takes seconds, in which no other coroutine would run.
-            wanted = await self._background.run(partial(self._wanted, options), cutoff)
+        cutoff, wanted = Cutoff(deadline_s), self._wanted(options)
+        if wanted.asked_schema is not None:
+            going_on = partial(self._require_going_on, cutoff)
+            await self._background.run(partial(wanted.asked_schema.made, going_on), cutoff)
         # Only the call itself knows its rows, and so what to return when its time is over.
         cutoff.has_begun = True
         many = partial(
@@ -205,6 +203,9 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         most = limits.BATCH_SIZE_MAX
         batch_size = checked_int("batch_size", batch_size, lowest=1, highest=most)
         taken = bounded_prompts(prompts, partial(require_time, cutoff))
+        if wanted.asked_schema is not None:
+            # What is wrong with it is wrong with the call, and not with each row.
+            wanted.asked_schema.made(partial(self._require_going_on, cutoff))
         names = row_names(row_ids, len(taken))
         rows: list[Request | SslmError] = []
         for index, (prompt, name) in enumerate(zip(taken, names, strict=True)):

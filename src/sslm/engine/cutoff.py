@@ -22,7 +22,7 @@ class Cutoff:
 
     Attributes:
         cancellation: What runs poll: set when the call is cancelled or its time is over.
-        has_begun: Whether something was computed, which has to be rolled back.
+        has_begun: Whether something was computed, which has to be rolled back, or is held.
 
     Raises:
         OptionRangeError: If *deadline_s* is no number in its range.

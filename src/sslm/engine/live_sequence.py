@@ -23,7 +23,7 @@ from sslm.numerics.digests import answer_digest
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.binding import Ending
 from sslm.runtime.chunk import Chunk
-from sslm.runtime.following import admit_chosen
+from sslm.runtime.following import admit_beginning, admit_chosen
 from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.sequence import SequenceStats
 from sslm.runtime.sequence_options import SequenceOptions
@@ -214,6 +214,9 @@ class LiveSequence(SlicedWork):
         self._span_tokens = max_tokens if followed and followed.takes_spans else 1
         self._answer = Answer(self._maker.tokenizer, request, max_tokens=max_tokens)
         self._unread = deque()
+        with self.sequence.begin_use() as state:
+            for token_id in admit_beginning(state, self._span_tokens - 1):
+                self._take(token_id)
 
     def get_ready(self) -> bool:
         """Take the token that was chosen, and go on with it; return whether anything is pending."""

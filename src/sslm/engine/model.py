@@ -233,18 +233,27 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         """Names of the compiled schemas in the file, ascending."""
         return tuple(self._artifact.schemas)
 
-    def schema(self, name: str) -> "Schema":
+    @property
+    def schemas_sha256(self) -> str | None:
+        """Hex of the compiled schemas in the file, which ``model_id`` leaves out; None of none."""
+        return self._artifact.schemas.sha256() if self._artifact.schemas else None
+
+    def schema(
+        self, name: str, *, on_progress: Callable[[str, int, int], None] | None = None
+    ) -> "Schema":
         """Return a compiled schema of the file; whoever asks again gets an equal one.
 
         When a schema is first asked for it is checked, and compiled again and compared, unless the
-        model was opened with ``sha256=``: then the file is the one that was meant.
+        model was opened with ``sha256=``: then the file is the one that was meant. *on_progress* is
+        told how far that is, as by :meth:`sslm.Schema.compile`.
 
         Raises:
             UnknownSchemaError: If the file has none of this name; says which it has.
             SchemaTablesError: If it is not what its JSON Schema gives.
             ArtifactError: If it is not what compiling writes; one class per defect.
         """
-        return self._schemas()().named(name)
+        require_callback("on_progress", on_progress)
+        return self._schemas()().named(name, on_progress)
 
     def _schemas(self) -> ModelSchemas:
         if self._model_schemas is None:

@@ -21,14 +21,17 @@ class ModelSchemas:
         is_pinned: bool,
     ) -> None:
         self._given = stored, tokenizer, end_ids, is_pinned
-        self._binder: SchemaBinder | None = None
+        self._binders: dict[str, SchemaBinder] = {}
 
     def __call__(self) -> "SchemaBinder":
         """Return the binder, the same each time."""
-        if self._binder is None:
+        found = self._binders.get("")
+        if found is None:
             # Not with the package: what compiles schemas takes a while to import.
             from sslm.engine.answer_schema import SchemaBinder
 
             stored, tokenizer, end_ids, is_pinned = self._given
-            self._binder = SchemaBinder(stored, tokenizer, end_ids=end_ids, is_pinned=is_pinned)
-        return self._binder
+            made = SchemaBinder(stored, tokenizer, end_ids=end_ids, is_pinned=is_pinned)
+            # In one step, so that threads that come at once get the same.
+            found = self._binders.setdefault("", made)
+        return found

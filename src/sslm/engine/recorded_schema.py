@@ -12,6 +12,7 @@ from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sslm.engine.answer_schema import AnswerSchema, SchemaBinder
+    from sslm.schema.budget import Report
 
 
 def schema_to_record(schema: "AnswerSchema") -> RecordedSchema:
@@ -60,7 +61,10 @@ def schema_of_record(
 
 
 def answer_schema_of(
-    wanted: RecordedSchema, binder: "SchemaBinder", source: object
+    wanted: RecordedSchema,
+    binder: "SchemaBinder",
+    source: object,
+    report: "Report" = lambda what, done, total: None,
 ) -> "AnswerSchema":
     """Return what a recorded answer follows.
 
@@ -68,6 +72,7 @@ def answer_schema_of(
         wanted: Of the record.
         binder: Of the model.
         source: As for :func:`schema_of_record`.
+        report: Told how far making it is; what it raises ends that.
 
     Raises:
         RecordSchemaMissingError: If there is none, and the model's file has none of the name.
@@ -80,8 +85,7 @@ def answer_schema_of(
         source = wanted.name
     finish = "fit" if wanted.is_fitted else "cut"
     end_of_text = "allowed" if wanted.allows_ends else "never"
-    found = binder.answer_schema(source, finish, end_of_text)
-    assert found is not None, "it was asked for"
+    found = binder.answer_schema(source, finish, end_of_text, report)
     if found.bound.schema_digest != wanted.digest:
         digests = wanted.digest.hex(), found.bound.schema_digest.hex()
         raise RecordSchemaError(wanted.name, *digests)

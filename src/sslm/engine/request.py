@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from sslm import limits
 from sslm.arguments import checked_int
+from sslm.engine.asked_schema import AskedSchema, asked_schema
 from sslm.engine.options import require_known
 from sslm.engine.record_target import RecordTarget, record_target
 from sslm.errors.choosing import ChoiceConflictError
@@ -41,6 +42,8 @@ class AnswerOptions(ChoosingOptions, total=False):
         end_of_text: With a schema, whether a token that ends answers may be chosen wherever the
             text may end (``"allowed"``, the default), or never (``"never"``): then the answer goes
             on for as long as something can follow, to a dead end if that does not fit any more.
+        on_schema_progress: Told how far a schema is that has to be compiled first, as
+            :meth:`sslm.Schema.compile` tells it.
         logprobs: Tell the log-probability of each token of the answer, and of so many of the most
             likely ones in its place, 0 … 20; None, the default, tells none.
         prompt_logprobs: The same of each token of the prompt but the first; not of calls that take
@@ -53,6 +56,7 @@ class AnswerOptions(ChoosingOptions, total=False):
     schema: object
     finish: Literal["fit", "cut"] | None
     end_of_text: Literal["allowed", "never"] | None
+    on_schema_progress: Callable[[str, int, int], None] | None
     logprobs: int | None
     prompt_logprobs: int | None
 
@@ -84,7 +88,7 @@ class Wanted:
             None tells none.
         prompt_logprobs: The same of the prompt.
         record: Where its record goes, or None.
-        schema: What it follows, or None.
+        asked_schema: What it is to follow, or None.
 
     Raises:
         OptionRangeError: If an option is out of range.
@@ -97,7 +101,7 @@ class Wanted:
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     record: RecordTarget | None = None
-    schema: "AnswerSchema | None" = None
+    asked_schema: AskedSchema | None = None
 
     def __post_init__(self) -> None:
         most = limits.CONTEXT_TOKENS_MAX
@@ -112,10 +116,31 @@ class Wanted:
                 expected = f"a string of 1 to {size} characters"
                 raise OptionRangeError("stop", f"one of {len(stop)} characters", expected)
 
-    def of(self, prompt_ids: Iterable[int], *, is_continuation: bool = True) -> "Request":
-        """Return a request for this; raises what :class:`Request` does."""
+    def of(
+        self,
+        prompt_ids: Iterable[int],
+        *,
+        is_continuation: bool = True,
+        require_time: Callable[[], None] = lambda: None,
+    ) -> "Request":
+        """Return a request for this.
+
+        Args:
+            prompt_ids: As Request has them.
+            is_continuation: Likewise.
+            require_time: Called while its schema is made; raises to stop.
+
+        Raises:
+            SslmError: As Request, and as making a schema.
+        """
         own = {field.name: getattr(self, field.name) for field in fields(Wanted)}
-        return Request(prompt_ids=tuple(prompt_ids), is_continuation=is_continuation, **own)
+        asked = self.asked_schema
+        return Request(
+            prompt_ids=tuple(prompt_ids),
+            is_continuation=is_continuation,
+            schema=None if asked is None else asked.made(require_time),
+            **own,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +151,7 @@ class Request(Wanted):
         prompt_ids: At least one id.
         is_continuation: Whether the answer's text goes on in the prompt's, so that a leading space
             counts.
+        schema: What the answer follows, or None.
 
     Raises:
         EmptyPromptError: If there is no prompt.
@@ -134,6 +160,7 @@ class Request(Wanted):
 
     prompt_ids: tuple[int, ...]
     is_continuation: bool = True
+    schema: "AnswerSchema | None" = None
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
@@ -156,7 +183,7 @@ def wanted(
         options: Of any names and types.
         end_token_ids: Ids with which the model itself ends an answer.
         vocab_size: Ids are below it.
-        schemas: Returns what makes schemas; only asked where there is one.
+        schemas: Returns what makes schemas; asked when one is made.
         kind: Which names there are.
 
     Raises:
@@ -167,7 +194,7 @@ def wanted(
     """
     require_known(options, kind.__annotations__)
     named: Mapping[str, object] = options
-    found = Wanted(
+    return Wanted(
         max_tokens=options.get("max_tokens", DEFAULT_MAX_TOKENS),
         stop=stop_strings(options.get("stop")),
         stop_token_ids=end_token_ids | _stop_ids(options.get("stop_token_ids"), vocab_size),
@@ -175,23 +202,8 @@ def wanted(
         logprobs=_top_count("logprobs", options.get("logprobs")),
         prompt_logprobs=_top_count("prompt_logprobs", options.get("prompt_logprobs")),
         record=record_target(named.get("record"), named.get("record_segments", False)),
-        schema=_answer_schema(options, schemas),
+        asked_schema=asked_schema(named, schemas),
     )
-    if found.schema is not None:
-        advice = "ask for them without a schema: they are the same"
-        require_no_prompt_logprobs(found, "with a schema", advice)
-    return found
-
-
-def _answer_schema(
-    options: AnswerOptions, schemas: Callable[[], "SchemaBinder"]
-) -> "AnswerSchema | None":
-    names: tuple[Literal["schema", "finish", "end_of_text"], ...]
-    names = ("schema", "finish", "end_of_text")
-    source, finish, end_of_text = (options.get(name) for name in names)
-    if source is None and finish is None and end_of_text is None:
-        return None
-    return schemas().answer_schema(source, finish, end_of_text)
 
 
 def stop_strings(stop: str | Sequence[str] | None) -> tuple[str, ...]:

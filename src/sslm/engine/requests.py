@@ -177,18 +177,25 @@ class Requests(ABC):
         if kept and merged.get("schema", original.saved.schema) is not None:
             expected = "0: an answer follows its schema from its beginning; schema=None leaves it"
             raise OptionRangeError("token_count", str(len(kept)), expected)
-        wanted = self._recorded(cast(RecordedOptions, self._with_schema(original, merged)))
+        wanted = self._recorded(cast(RecordedOptions, self._with_schema(original, merged, cutoff)))
         is_continuation = original.saved.is_continuation or bool(kept)
         ids = (*original.prompt_token_ids, *kept)
-        request = wanted.of(ids, is_continuation=is_continuation)
+        request = wanted.of(
+            ids,
+            is_continuation=is_continuation,
+            require_time=partial(self._require_going_on, cutoff),
+        )
         return self._request_stream(cutoff, request).telling(on_progress)
 
-    def _with_schema(self, original: Record, options: dict[str, object]) -> dict[str, object]:
+    def _with_schema(
+        self, original: Record, options: dict[str, object], cutoff: Cutoff
+    ) -> dict[str, object]:
         """Return options with the schema of a record, if that follows one and no other is given."""
         followed = original.saved.schema
         if followed is None or "schema" in options:
             return options
-        answer_schema_of(followed, self._binder(), None)
+        going_on = partial(self._require_going_on, cutoff)
+        answer_schema_of(followed, self._binder(), None, lambda *facts: going_on())
         return {**options, "schema": followed.name}
 
     def kept_text(self, original: Record | str | os.PathLike[str], token_count: int) -> str:
@@ -236,7 +243,7 @@ class Requests(ABC):
         has_time()
         ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens, has_time)
         has_time()
-        return wanted.of(ids)
+        return wanted.of(ids, require_time=partial(self._require_going_on, cutoff))
 
     def _chat_stream(
         self,
@@ -269,7 +276,14 @@ class Requests(ABC):
             context_tokens=self._runner.context_tokens,
         )
         has_time()
-        return wanted.of(ids, is_continuation=False)
+        return wanted.of(
+            ids, is_continuation=False, require_time=partial(self._require_going_on, cutoff)
+        )
+
+    def _require_going_on(self, cutoff: Cutoff) -> None:
+        """Raise if a request is to end before it has begun, or its model was closed meanwhile."""
+        self._require_usable()
+        require_time(cutoff)
 
     def _request_stream(self, cutoff: Cutoff, request: Request) -> Stream:
         return Stream(Generation(self._runner, self.tokenizer, request, cutoff))

@@ -223,6 +223,12 @@ class Runner:
                 raise ObjectClosedError("model")
             return self._plan.logprobs(logits, exponent, token_ids, top_count=top_count)
 
+    def require_open(self) -> None:
+        """Raise ObjectClosedError or ForkedProcessError if nothing can be run here any more."""
+        self.require_owner()
+        if self._plan is None:
+            raise ObjectClosedError("model")
+
     def close(self) -> None:
         """Release the plan; waits for a slice in progress. May be called again."""
         if not self.is_owner:

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Final, Literal, Self
 
 from sslm import limits
@@ -17,12 +16,16 @@ from sslm.artifact.prepared_schema import (
     require_schema_name,
 )
 from sslm.artifact.schema_files import read_prepared_schema, write_prepared_schema
-from sslm.engine.options import require_bool
-from sslm.engine.schema_sources import schema_document, schema_title
-from sslm.engine.schema_vocabulary import schema_vocabulary, split_continuation
+from sslm.engine.options import checked_path, require_bool, require_callback
+from sslm.engine.schema_sources import about_source, schema_document, schema_title
+from sslm.engine.schema_vocabulary import (
+    require_tokenizer,
+    schema_vocabulary,
+    split_continuation,
+)
 from sslm.errors.schema_files import SchemaTablesError
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.schema.budget import Budget
+from sslm.schema.budget import Budget, Report
 from sslm.schema.compiling import check, compile_schema
 from sslm.schema.cross_check import first_difference
 from sslm.schema.options import (
@@ -48,8 +51,9 @@ class Schema:
     their files would be the same.
     """
 
-    def __init__(self, prepared: PreparedSchema) -> None:
+    def __init__(self, prepared: PreparedSchema, kind: type | None = None) -> None:
         self._prepared = prepared
+        self._kind = kind
 
     @staticmethod
     def check(
@@ -62,13 +66,16 @@ class Schema:
         free_keys: FreeKeyChoice = "allow",
         spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
+        on_progress: Report | None = None,
     ) -> list[Unsupported]:
         """Return everything in a schema that cannot be enforced exactly; nothing if all can.
 
         Arguments are those of :meth:`compile`; no vocabulary is needed.
 
         Raises:
-            SchemaError: If *source* is no schema, or no value satisfies it.
+            SchemaError: If *source* is no schema. Whether a value satisfies it, and whether it is
+                within the budgets, only :meth:`compile` finds out, and ``sslm schema check``.
+            OptionRangeError: If an option is out of range.
         """
         options = SchemaOptions(
             free_levels=free_levels,
@@ -79,7 +86,9 @@ class Schema:
             spacing=spacing,
             documents=documents or {},
         )
-        return check(schema_document(source), options)
+        require_callback("on_progress", on_progress)
+        with about_source(source):
+            return check(schema_document(source), options, on_progress)
 
     @classmethod
     def compile(
@@ -97,6 +106,7 @@ class Schema:
         spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
         budget: Budget | None = None,
+        on_progress: Report | None = None,
     ) -> Self:
         """Compile a schema.
 
@@ -117,6 +127,8 @@ class Schema:
             spacing: White space: ``"compact"``, ``"spaced"`` or ``"flexible"`` (schemas.md).
             documents: What references may lead to besides the schema itself, by URI.
             budget: What compiling may take; None for the default.
+            on_progress: Told what is being done, how far it is, and out of how much, often; what it
+                raises ends it. Automata tell the share of the budget's steps (schemas.md).
 
         Raises:
             UnsupportedSchemaError: If something in it cannot be enforced exactly; :meth:`check`
@@ -129,8 +141,8 @@ class Schema:
             OptionRangeError: If an option is out of range.
         """
         require_bool("canonical_spans", canonical_spans)
-        if name is not None:
-            require_schema_name(name)
+        require_callback("on_progress", on_progress)
+        name = _checked_name(name, source)
         options = SchemaOptions(
             free_levels=free_levels,
             recursion_levels=recursion_levels,
@@ -140,18 +152,13 @@ class Schema:
             spacing=spacing,
             documents=documents or {},
         )
-        compiled = compile_schema(schema_document(source), options, budget)
-        vocabulary = schema_vocabulary(tokenizer)
-        return cls(
-            prepare_schema(
-                compiled,
-                options,
-                name=name or _usable(schema_title(source)) or DEFAULT_NAME,
-                trie=vocabulary.trie,
-                split=partial(split_continuation, tokenizer) if canonical_spans else None,
-                vocabulary_sha256=vocabulary.sha256,
+        require_tokenizer(tokenizer)
+        spans, report = canonical_spans, on_progress or _keep_silent
+        with about_source(source):
+            prepared = _prepared(
+                source, options, tokenizer, name=name, has_spans=spans, budget=budget, report=report
             )
-        )
+        return cls(prepared, source if isinstance(source, type) else None)
 
     @classmethod
     def load(
@@ -160,6 +167,7 @@ class Schema:
         *,
         tokenizer: Tokenizer | None = None,
         cross_check: bool = True,
+        on_progress: Report | None = None,
     ) -> Self:
         """Read a schema that :meth:`save` wrote.
 
@@ -170,6 +178,7 @@ class Schema:
             cross_check: Whether its document is compiled again and its tables are worked out
                 again, and both compared, which takes as long as it took when it was compiled.
                 False trusts whoever made the file.
+            on_progress: As for :meth:`compile`.
 
         Raises:
             ArtifactError: If it is not such a file; one class per defect.
@@ -177,11 +186,16 @@ class Schema:
             SchemaTablesError: If its automaton or tables are not those that its document gives.
         """
         require_bool("cross_check", cross_check)
-        schema = cls(read_prepared_schema(path))
+        require_callback("on_progress", on_progress)
         if tokenizer is not None:
-            schema.require_tokenizer(tokenizer)
-            if cross_check:
-                schema.cross_check(tokenizer)
+            require_tokenizer(tokenizer)
+        path = checked_path("path", path)
+        with about_source(path):
+            schema = cls(read_prepared_schema(path))
+            if tokenizer is not None:
+                schema.require_tokenizer(tokenizer)
+                if cross_check:
+                    schema.cross_check(tokenizer, on_progress=on_progress)
         return schema
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -191,7 +205,7 @@ class Schema:
             DiskFullError, UnwritableFileError: If the system has no room, or refuses.
             ArgumentError: If something lies there that is no regular file.
         """
-        write_prepared_schema(Path(path), self._prepared)
+        write_prepared_schema(checked_path("path", path), self._prepared)
 
     def renamed(self, name: str) -> "Schema":
         """Return this schema under another name.
@@ -200,32 +214,42 @@ class Schema:
             SchemaNameError: If schemas cannot have it.
         """
         require_schema_name(name)
-        return self if name == self.name else Schema(renamed(self._prepared, name))
+        return self if name == self.name else Schema(renamed(self._prepared, name), self._kind)
 
     def require_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Raise SchemaVocabularyError unless it was compiled for the vocabulary of a tokenizer."""
         self._prepared.require_vocabulary(schema_vocabulary(tokenizer).sha256)
 
-    def cross_check(self, tokenizer: Tokenizer, *, budget: Budget | None = None) -> None:
+    def cross_check(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        budget: Budget | None = None,
+        on_progress: Report | None = None,
+    ) -> None:
         """Compile its document again, work its tables out again, and compare.
 
         Args:
             tokenizer: Of the model that is to answer.
             budget: What compiling may take; None for the default.
+            on_progress: As for :meth:`compile`.
 
         Raises:
             SchemaVocabularyError: If it is for another vocabulary.
             SchemaTablesError: If something differs; says what, and in which state.
             SchemaError: If its document does not compile.
         """
+        require_callback("on_progress", on_progress)
+        report = on_progress or _keep_silent
+        vocabulary = schema_vocabulary(tokenizer, report)
         self.require_tokenizer(tokenizer)
-        if not compiles_alike(self._prepared, budget):
+        if not compiles_alike(self._prepared, budget, report):
             raise SchemaTablesError(self.name, "the automaton", 0)
-        vocabulary = schema_vocabulary(tokenizer)
         has_spans = self._prepared.has_canonical_spans
         split = partial(split_continuation, tokenizer) if has_spans else None
+        leaves_blank = self._prepared.options.leaves_blank
         difference = first_difference(
-            self.tables, vocabulary.trie, split, leaves_blank=self._prepared.options.leaves_blank
+            self.tables, vocabulary.trie, split, leaves_blank=leaves_blank, report=report
         )
         if difference is not None:
             raise SchemaTablesError(self.name, *difference)
@@ -234,6 +258,14 @@ class Schema:
     def prepared(self) -> PreparedSchema:
         """All that is known of it."""
         return self._prepared
+
+    @property
+    def kind(self) -> type | None:
+        """The class that it was compiled from, of which ``Completion.parsed`` is an object.
+
+        None for other sources, and once it was saved or sent to another process.
+        """
+        return self._kind
 
     @property
     def name(self) -> str:
@@ -287,13 +319,55 @@ class Schema:
         states = f"{self.state_count} states, {self.mask_count} masks"
         return f"<sslm.Schema {self.name!r}: {states}>"
 
+    def __copy__(self) -> "Schema":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Schema":
+        return self
+
     def __reduce__(self) -> tuple[Callable[[bytes], "Schema"], tuple[bytes]]:
         """Send what a file holds; whoever receives it checks that as a file is checked."""
         return _received, (self._prepared.encoded,)
 
 
+def _prepared(
+    source: object,
+    options: SchemaOptions,
+    tokenizer: Tokenizer,
+    *,
+    name: str,
+    has_spans: bool,
+    budget: Budget | None,
+    report: Report,
+) -> PreparedSchema:
+    """Compile a schema; see :meth:`Schema.compile`."""
+    compiled = compile_schema(schema_document(source), options, budget, report)
+    vocabulary = schema_vocabulary(tokenizer, report)
+    return prepare_schema(
+        compiled,
+        options,
+        name=name,
+        trie=vocabulary.trie,
+        split=partial(split_continuation, tokenizer) if has_spans else None,
+        vocabulary_sha256=vocabulary.sha256,
+        report=report,
+    )
+
+
+def _keep_silent(what: str, done: int, total: int) -> None:
+    """Tell nobody how far it is."""
+
+
 def _received(encoded: bytes) -> Schema:
     return Schema(decode_schema(BoundedReader(memoryview(encoded))))
+
+
+def _checked_name(name: str | None, source: object) -> str:
+    """Return the name that was given, or the one that a source has."""
+    if name is None:
+        return _usable(schema_title(source)) or DEFAULT_NAME
+    require_schema_name(name)
+    return name
 
 
 def _usable(title: str | None) -> str | None:

@@ -4,14 +4,18 @@ import dataclasses
 import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from sslm import limits
 from sslm.artifact.file_bytes import CopiedFile
+from sslm.errors.base import ArtifactError, SchemaError
 from sslm.errors.schema_documents import SchemaSizeError
 from sslm.errors.schema_files import SchemaSourceError
+from sslm.errors.showing import briefly
+from sslm.formats.schema_containers import MAGIC
 
 _SIMPLE: Final[dict[object, dict[str, object]]] = {
     str: {"type": "string"},
@@ -26,8 +30,8 @@ _SIMPLE: Final[dict[object, dict[str, object]]] = {
 }
 """Also of lists, objects and values of which nothing more is said."""
 _KNOWN: Final = (
-    "str, bool, int, float, None, list, tuple, dict with str keys, Literal, Optional, unions, "
-    "dataclasses and TypedDicts of these"
+    "str, bool, int, float, None, Any, list, tuple[...], dict[str, ...], Literal, Optional, "
+    "unions, dataclasses and TypedDicts of these"
 )
 _NESTING_MAX: Final = 32
 
@@ -55,13 +59,23 @@ def schema_document(source: object) -> object:
         # By what it can do, so that pydantic need not be there.
         describe = getattr(source, "model_json_schema", None)
         if callable(describe):
-            return describe()
+            return _described(source, describe)
         if dataclasses.is_dataclass(source) or typing.is_typeddict(source):
             return _object_schema(source, source.__name__, ())
-    raise SchemaSourceError(
-        f"a value of the type {type(source).__name__}",
-        "give a dict, JSON text, a pathlib.Path, or a pydantic, dataclass or TypedDict class",
-    )
+    raise SchemaSourceError(_shown(source), _sources_known(source))
+
+
+@contextmanager
+def about_source(source: object) -> Iterator[None]:
+    """Let what is wrong with a file be told with its name."""
+    try:
+        yield
+    except (ArtifactError, SchemaError) as error:
+        if isinstance(source, (str, os.PathLike)):
+            name = os.fspath(source)
+            if isinstance(name, str) and name not in str(error):
+                error.add_note(name)
+        raise
 
 
 def schema_title(source: object) -> str | None:
@@ -74,11 +88,49 @@ def schema_title(source: object) -> str | None:
     return title if isinstance(title, str) else None
 
 
+def _described(kind: type, describe: Callable[[], object]) -> object:
+    try:
+        return describe()
+    except Exception as error:
+        raise SchemaSourceError(
+            f"the class {kind.__name__}", f"its model_json_schema() says {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
+def _shown(source: object) -> str:
+    """Return what a message calls something that is no schema."""
+    if isinstance(source, type):
+        return f"the class {source.__name__}"
+    if typing.get_origin(source) is not None:
+        return f"the type {briefly(source)}"
+    return f"a value of the type {type(source).__name__}"
+
+
+def _sources_known(source: object) -> str:
+    known = "give a dict, JSON text, a pathlib.Path, or a pydantic, dataclass or TypedDict class"
+    if isinstance(source, type) or typing.get_origin(source) is not None:
+        return f"{known}; of other types, what pydantic.TypeAdapter(...).json_schema() makes"
+    if hasattr(source, "model_json_schema") or dataclasses.is_dataclass(source):
+        return f"{known}: its class, and no object of it"
+    if hasattr(source, "json_schema"):
+        return f"{known}, such as what its json_schema() returns"
+    return known
+
+
 def _file_bytes(path: Path) -> bytes:
     if path.is_file() and path.stat().st_size > limits.SCHEMA_SIZE_BYTES_MAX:
         raise SchemaSizeError("bytes", limits.SCHEMA_SIZE_BYTES_MAX, "")
     file = CopiedFile(path, size_at_most_bytes=limits.SCHEMA_SIZE_BYTES_MAX)
-    return bytes(file.view)
+    content = bytes(file.view)
+    if content.startswith(MAGIC):
+        raise SchemaSourceError(
+            str(path), "it is compiled already; Schema.load and --schema take it, or give its JSON"
+        )
+    return content
 
 
 def _object_schema(kind: type, place: str, around: tuple[type, ...]) -> dict[str, object]:

@@ -1,12 +1,16 @@
 """What of a vocabulary can be content of answers, worked out once for each tokenizer."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from sslm.artifact.tokenizer_section import encode_vocabulary
+from sslm.errors.runtime import OptionRangeError
+from sslm.errors.showing import briefly
 from sslm.errors.text import TextNotEncodableError
+from sslm.schema.budget import Report
 from sslm.schema.token_trie import TokenTrie
 from sslm.text.tokenizer import Tokenizer
 
@@ -25,7 +29,18 @@ class SchemaVocabulary:
     sha256: bytes
 
 
+VOCABULARY_WORK: Final = "vocabulary"
+"""What is reported while a vocabulary's content is gathered: how many tokens were seen."""
+_REPORT_TOKENS: Final = 2048
+"""Between two reports: a few milliseconds."""
+
 _KNOWN: Final["WeakKeyDictionary[Tokenizer, SchemaVocabulary]"] = WeakKeyDictionary()
+
+
+def require_tokenizer(value: object) -> None:
+    """Raise OptionRangeError unless a tokenizer was given, and not the model that has it."""
+    if not hasattr(value, "token_bytes"):
+        raise OptionRangeError("tokenizer", briefly(value), "a tokenizer: model.tokenizer")
 
 
 def split_continuation(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -36,23 +51,30 @@ def split_continuation(tokenizer: Tokenizer, text: str) -> list[int]:
         return []
 
 
-def schema_vocabulary(tokenizer: Tokenizer) -> SchemaVocabulary:
+def schema_vocabulary(
+    tokenizer: Tokenizer, report: Report = lambda what, done, total: None
+) -> SchemaVocabulary:
     """Return the content of a tokenizer's vocabulary, which is kept as long as the tokenizer is.
 
-    The first call takes about 0.4 s for 49,152 tokens, and 1.5 s for 151,936.
+    The first call takes about 0.4 s for 49,152 tokens, and 1.5 s for 151,936. *report* is told how
+    many were seen; what it raises ends it.
     """
     found = _KNOWN.get(tokenizer)
     if found is None:
-        size = tokenizer.vocab_size
-        ends = frozenset(tokenizer.vocabulary.end_token_ids)
-        tokens = (
-            (token_id, tokenizer.token_bytes(token_id))
-            for token_id in range(size)
-            if token_id not in ends
-        )
+        tokens = {token_id: text for token_id, text in _contents(tokenizer, report) if text}
         found = SchemaVocabulary(
-            TokenTrie({token_id: text for token_id, text in tokens if text}, size),
+            TokenTrie(tokens, tokenizer.vocab_size),
             hashlib.sha256(encode_vocabulary(tokenizer.vocabulary)).digest(),
         )
         _KNOWN[tokenizer] = found
     return found
+
+
+def _contents(tokenizer: Tokenizer, report: Report) -> Iterator[tuple[int, bytes]]:
+    size, ends = tokenizer.vocab_size, frozenset(tokenizer.vocabulary.end_token_ids)
+    for token_id in range(size):
+        if token_id % _REPORT_TOKENS == 0:
+            report(VOCABULARY_WORK, token_id, size)
+        if token_id not in ends:
+            yield token_id, tokenizer.token_bytes(token_id)
+    report(VOCABULARY_WORK, size, size)

@@ -24,7 +24,7 @@ from sslm.engine.session_memory import SessionMemory, SessionSizes
 from sslm.engine.session_source import Conversation, SessionSource, message_marks
 from sslm.engine.session_stream import SessionStream
 from sslm.engine.token_source import Report
-from sslm.errors.runtime import NotCopyableError, OptionRangeError
+from sslm.errors.runtime import NotCopyableError, ObjectClosedError, OptionRangeError
 from sslm.errors.sessions import NothingToUndoError
 from sslm.errors.showing import briefly
 from sslm.runtime.session import TokenSession
@@ -339,6 +339,10 @@ class Session(Closing):
     def _stream(
         self, cutoff: Cutoff, index: int | None, text: str, options: RecordedOptions
     ) -> SessionStream:
+        # In this order, as in Cutoff.begin: a task that is cancelled goes on when the session is
+        # free again, however long it takes to read what is said, or to compile a schema.
+        cutoff.has_begun = True
+        require_time(cutoff)
         with self._tokens.call():
             return self._made_stream(cutoff, index, text, options)
 
@@ -366,7 +370,8 @@ class Session(Closing):
             raise OptionRangeError("record_segments", "True", "False in a session")
         advice = "ask model.chat for them: a session computes only what is new"
         require_no_prompt_logprobs(asks, "in a session", advice)
-        request = asks.of(ids, is_continuation=False)
+        going_on = partial(self._require_going_on, cutoff)
+        request = asks.of(ids, is_continuation=False, require_time=going_on)
         source = SessionSource(
             self._tokens,
             before=before,
@@ -378,6 +383,13 @@ class Session(Closing):
         generation = Generation(self._runner, self._tokenizer, request, cutoff, source)
         self._source = source
         return SessionStream(generation, source)
+
+    def _require_going_on(self, cutoff: Cutoff) -> None:
+        """Raise if a request is to end before it has begun, or who would answer was closed."""
+        self._runner.require_open()
+        if self._tokens.is_closed:
+            raise ObjectClosedError("session")
+        require_time(cutoff)
 
     def __repr__(self) -> str:
         state = "closed" if self._tokens.is_closed else "open"

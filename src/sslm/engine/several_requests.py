@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Unpack
 
 from sslm import limits
@@ -68,10 +69,7 @@ class SeveralRequests(BatchRequests):
     ) -> list[Completion]:
         """Continue a prompt several times; see :meth:`generate_n`."""
         cutoff = Cutoff(deadline_s)
-
-        def several() -> list[Completion]:
-            return self._several(cutoff, prompt, n, self._wanted(options), on_progress)
-
+        several = partial(self._several, cutoff, prompt, n, self._wanted(options), on_progress)
         return await self._background.run(several, cutoff)
 
     def _several(

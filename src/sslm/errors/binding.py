@@ -52,8 +52,9 @@ class SchemaBudgetTokensError(ArgumentError):
 
     status = Status.SCHEMA_BUDGET_TOKENS
     message = (
-        "the answer may have {budget_tokens} tokens and the shortest that the schema takes has "
-        "{needed_tokens}; allow more, or let it be cut off"
+        "of tokens, the answer may have {budget_tokens}, by max_tokens or as the context has no "
+        "room for more, and the shortest that the schema takes has {needed_tokens}; allow more, or "
+        "let it be cut off (finish='cut')"
     )
     budget_tokens: int
     needed_tokens: int

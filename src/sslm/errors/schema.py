@@ -8,7 +8,10 @@ class UnsatisfiableSchemaError(SchemaError):
     """No value at all satisfies a schema."""
 
     status = Status.SCHEMA_UNSATISFIABLE
-    message = "no value satisfies {where}: its conditions exclude each other; loosen one of them"
+    message = (
+        "no value satisfies {where}: its conditions exclude each other, or it contains itself "
+        "without an end; loosen one of them"
+    )
     where: str
 
 

@@ -1,7 +1,18 @@
 """What can be wrong with a schema as it was written, or with what it asks for."""
 
-from sslm.errors.base import SchemaError
+from sslm.errors.base import SchemaError, SslmError
+from sslm.errors.showing import presentable
 from sslm.errors.status import Status
+
+
+class _PlacedError(Exception):
+    """What tells where it is by the fact ``pointer``, which for the root is empty."""
+
+    def __str__(self) -> str:
+        assert isinstance(self, SslmError)
+        shown = {name: presentable(fact) for name, fact in self.facts().items()}
+        place = f" at {shown['pointer']!r}" if shown["pointer"] else ""
+        return self.message.format(**shown, place=place)
 
 
 class SchemaSyntaxError(SchemaError):
@@ -12,11 +23,11 @@ class SchemaSyntaxError(SchemaError):
     reason: str
 
 
-class SchemaSizeError(SchemaError):
+class SchemaSizeError(_PlacedError, SchemaError):
     """A schema document is larger, or refers to more, than it may."""
 
     status = Status.SCHEMA_SIZE
-    message = "the schema has more than {at_most} {what}, at {pointer!r}; make it smaller"
+    message = "the schema has more than {at_most} {what}{place}; make it smaller"
     what: str
     at_most: int
     pointer: str
@@ -30,31 +41,44 @@ class SchemaDuplicateKeyError(SchemaError):
     key: str
 
 
-class MalformedSchemaError(SchemaError):
-    """The value of a keyword is not of the kind that the keyword takes."""
+class MalformedSchemaError(_PlacedError, SchemaError):
+    """The value of a keyword is not of the kind that the keyword takes.
+
+    Where there is no keyword, it is a document as a whole; *pointer* is empty, or its URI.
+    """
 
     status = Status.SCHEMA_MALFORMED
-    message = "{keyword!r} at {pointer!r} of the schema is not {expected}"
+    message = "{keyword!r}{place} of the schema is {found}, expected {expected}"
     pointer: str
     keyword: str
+    found: str
     expected: str
 
+    def __str__(self) -> str:
+        if self.keyword:
+            return super().__str__()
+        document = f"the document {self.pointer!r}" if self.pointer else "the schema"
+        return f"{document} is {self.found}, expected {self.expected}"
 
-class UnsupportedSchemaError(SchemaError):
+
+class UnsupportedSchemaError(_PlacedError, SchemaError):
     """A schema asks for what cannot be enforced exactly."""
 
     status = Status.SCHEMA_UNSUPPORTED
-    message = "{keyword!r} at {pointer!r} of the schema cannot be enforced exactly: {hint}"
+    message = (
+        "{keyword!r}{place} of the schema cannot be enforced exactly: {hint}. "
+        "`sslm schema check` and Schema.check tell all that cannot"
+    )
     pointer: str
     keyword: str
     hint: str
 
 
-class SchemaReferenceError(SchemaError):
+class SchemaReferenceError(_PlacedError, SchemaError):
     """A reference of a schema leads nowhere."""
 
     status = Status.SCHEMA_REFERENCE
-    message = "the reference {reference!r} at {pointer!r} of the schema leads nowhere: {reason}"
+    message = "the reference {reference!r}{place} of the schema leads nowhere: {reason}"
     pointer: str
     reference: str
     reason: str

@@ -159,7 +159,9 @@ class UnknownSchemaError(SchemaError):
     status = Status.SCHEMA_UNKNOWN
     message = (
         "the model has no schema named {name!r}; it has {names}. `sslm schema add` puts schemas "
-        "into a model file"
+        "into a model file; a text is taken for a name: in Python, a file is a pathlib.Path and a "
+        "JSON Schema a dict, and on the command line the name of a file ends in .json or .sslms, "
+        "or has a separator"
     )
     name: str
     names: str

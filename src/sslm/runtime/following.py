@@ -82,20 +82,53 @@ def admit_chosen(state: SequenceState, most: int | None) -> "array[int]":
         return ids
     places = [_taken(binding, state.place, token_id)]
     # A token that ends the answer is followed by none of it.
-    only = None if token_id in binding.schema.end_ids else binding.only_token(places[0])
-    while only is not None and (most is None or len(ids) < most):
-        after = _taken(binding, places[-1], only)
-        # The last token of an answer is chosen, and not computed.
-        if binding.ending(after, state.data.struct.span.allowed):
-            break
-        ids.append(only)
-        places.append(after)
-        only = binding.only_token(places[-1])
+    if token_id not in binding.schema.end_ids:
+        others, behind = _only_span(state, places[0], None if most is None else most - 1)
+        ids += others
+        places += behind
     if len(ids) > 1:
         count, _ = state.room(len(ids))
         del ids[count:]
     state.admit(ids, place=places[len(ids) - 1], forced_count=len(ids) - 1)
     return ids
+
+
+def admit_beginning(state: SequenceState, most: int) -> "array[int]":
+    """Queue the only tokens with which an answer can begin, right behind its prompt; return them.
+
+    Token by token, choosing comes to the same ones, and would compute the prompt before.
+
+    Args:
+        state: Of a sequence that has no token of its answer; its prompt may be pending.
+        most: How many, at least 0.
+    """
+    ids, places = _only_span(state, state.place, most)
+    if ids:
+        count, _ = state.room(len(ids))
+        del ids[count:]
+    if ids:
+        state.admit(ids, place=places[len(ids) - 1], forced_count=len(ids))
+    return ids
+
+
+def _only_span(
+    state: SequenceState, place: Place, most: int | None
+) -> tuple["array[int]", list[Place]]:
+    """Return the only tokens that may follow a place, and where each of them leads.
+
+    One that completes the answer, or leads to a dead end, is not among them: the last token of an
+    answer is chosen, and not computed.
+    """
+    ids, places, binding = array("i"), [], state.binding
+    only = None if binding is None else binding.only_token(place)
+    while binding and only is not None and (most is None or len(ids) < most):
+        place = _taken(binding, place, only)
+        if binding.ending(place, state.data.struct.span.allowed):
+            break
+        ids.append(only)
+        places.append(place)
+        only = binding.only_token(place)
+    return ids, places
 
 
 def _taken(binding: Binding, place: Place, token_id: int) -> Place:

@@ -19,9 +19,11 @@ from sslm.errors.runtime import (
 from sslm.numerics.digests import next_link
 from sslm.program.choice import Choice
 from sslm.program.plan import DIGEST_SIZE_BYTES
+from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.binding import Ending
 from sslm.runtime.cancellation import Cancellation
 from sslm.runtime.chunk import Chunk
+from sslm.runtime.following import admit_beginning
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
@@ -155,14 +157,14 @@ class TokenRequest(Closing, Generic[NoteT]):
         self._require_open()
         try:
             sequence, needed = self._sequence, len(self._prompt_ids) + len(self.token_ids)
+            found: list[int]
             if needed > self._position_count:
                 raise ContextLengthError(needed, self._position_count)
             if sequence is None:
-                sequence = self._prefilled()
-                if not self.links:
-                    # All of the prompt was saved.
+                sequence = self._restored_at_clock()
+                if sequence.position == len(self._prompt_ids):
                     self.links.append(sequence.digest)
-                found: list[int] = []
+                found = self._prefill(sequence)
             else:
                 # What was chosen last is the answer's already.
                 _, *found = sequence.decode_span(self._span_tokens)
@@ -258,19 +260,36 @@ class TokenRequest(Closing, Generic[NoteT]):
             total_ns=self._times_ns[-1] - started,
         )
 
-    def _prefilled(self) -> Sequence:
-        """Take in the prompt, as far as no checkpoint holds it."""
+    def _prefill(self, sequence: Sequence) -> list[int]:
+        """Take in the prompt, as far as no checkpoint holds it, and what alone may follow it.
+
+        Returns:
+            The tokens of the answer that are.
+        """
+        marks = [mark for mark in self._marks if mark > self.cached_count]
+        last, begun = len(self._prompt_ids), []
+        for stop in (*marks[-limits.CHECKPOINT_MARK_COUNT_MAX :], last):
+            if stop > sequence.position:
+                sequence.push(self._prompt_ids[sequence.position : stop])
+                # In one go, unless the prompt by itself is to be kept.
+                if stop == last and not self._keeps_checkpoints:
+                    begun = self._begin_answer(sequence)
+                self._compute(sequence)
+                self._capture(sequence)
+        begun = begun or self._begin_answer(sequence)
+        # Also what the checkpoint of a whole prompt has chosen, and another choice may have.
+        self._compute(sequence)
+        return begun
+
+    def _begin_answer(self, sequence: Sequence) -> list[int]:
+        with sequence.begin_use() as state:
+            return admit_beginning(state, self._span_tokens - 1).tolist()
+
+    def _restored_at_clock(self) -> Sequence:
+        """Do what :meth:`_restored` does, and note how long it takes."""
         self._look_at_clock()
         sequence = self._restored()
         self._look_at_clock()
-        marks = [mark for mark in self._marks if mark > self.cached_count]
-        for stop in (*marks[-limits.CHECKPOINT_MARK_COUNT_MAX :], len(self._prompt_ids)):
-            if stop > sequence.position:
-                sequence.push(self._prompt_ids[sequence.position : stop])
-                self._compute(sequence)
-                self._capture(sequence)
-        # What the checkpoint of a whole prompt has chosen, another choice may have.
-        self._compute(sequence)
         return sequence
 
     def _restored(self) -> Sequence:
@@ -285,6 +304,13 @@ class TokenRequest(Closing, Generic[NoteT]):
             chooses=self._has_logits or not self._choice.is_plain,
             is_traced=self._is_traced,
         )
+        scored: Snapshot | None = None
+        if self._has_all_logits and self._answer_schema is not None:
+            scored = self._scored_prompt(options)
+            shared = PAGE_TOKENS * len(scored.hold.pages)
+            options = replace(
+                options, has_all_logits=False, reserved_tokens=max(0, longest - shared)
+            )
         sequence = Sequence(session.program, session.pool, session.model_id, options)
         self._sequence = sequence
         # Before it adopts: what was chosen so already need not be chosen again.
@@ -292,6 +318,8 @@ class TokenRequest(Closing, Generic[NoteT]):
         if self._answer_schema is not None:
             followed = self._answer_schema
             sequence.bind(followed.schema, answer_tokens=followed.answer_tokens)
+        if scored is not None:
+            sequence.adopt(scored, reserved_tokens=longest)
         if base is not None:
             try:
                 sequence.adopt(base)
@@ -307,6 +335,22 @@ class TokenRequest(Closing, Generic[NoteT]):
                 sequence.rescore()
         return sequence
 
+    def _scored_prompt(self, options: SequenceOptions) -> Snapshot:
+        """Compute and score all of the prompt but its last token, and freeze that.
+
+        A schema's mask holds for every row that is scored, so this is done before one is bound.
+        """
+        session = self._session
+        with Sequence(session.program, session.pool, session.model_id, options) as sequence:
+            self._sequence = sequence
+            sequence.push(self._prompt_ids[:-1])
+            self._compute(sequence)
+            snapshot = sequence.snapshot()
+            # Released when the request ends.
+            self._captured.append(snapshot)
+        self._require_open()
+        return snapshot
+
     def _compute(self, sequence: Sequence) -> None:
         while sequence.has_work:
             if self._require_time is not None:
@@ -316,7 +360,8 @@ class TokenRequest(Closing, Generic[NoteT]):
             self._note_links(sequence, link)
             self.position = sequence.position
             if self._on_progress is not None and not self.token_ids:
-                self._on_progress(sequence.position, len(self._prompt_ids))
+                prompt_tokens = len(self._prompt_ids)
+                self._on_progress(min(sequence.position, prompt_tokens), prompt_tokens)
 
     def _note_links(self, sequence: Sequence, link: bytes) -> None:
         """Note the chain behind each new position from which a token of the answer follows.

@@ -90,6 +90,11 @@ class BoundSchema:
         return int(self._tables.distances[START])
 
     @property
+    def size_bytes(self) -> int:
+        """Bytes of what it was given to read, and has made to be read faster; tokens left out."""
+        return sum(view.nbytes for view in self._alive)
+
+    @property
     def vocab_size(self) -> int:
         """Ids are below it."""
         return self._trie.vocab_size

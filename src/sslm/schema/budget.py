@@ -7,12 +7,24 @@ from typing import Final
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError
 
+Report = Callable[[str, int, int], None]
+"""Told what is being done, how far it is, and out of how much; 0 where nobody knows. Called some
+hundred times a second, so that it may look at a clock; what it raises ends the work, and nothing of
+that is kept."""
+
+AUTOMATON_WORK: Final = "schema budget"
+"""What is reported while automata are built: how much of the budget's steps is spent."""
+
 WHOLE_SCHEMA: Final = "the schema as a whole"
 """What an error names where no part of the schema has a label."""
 
 
-STATE_STEPS: Final = 8
-"""Steps that are counted for a state whenever its row is worked on, besides one for each target."""
+ROW_STEPS: Final = 6
+"""Steps that are counted for a state, and for each of its targets, whenever its row is worked on:
+so many looks at a position take as long."""
+
+_REPORT_STEPS: Final = 8192
+"""Between two reports: a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +46,21 @@ class Budget:
 class Meter:
     """What is left of a budget, and the place in the schema that is being compiled.
 
+    Args:
+        budget: The bounds.
+        report: Told of the steps, which decide alone whether a schema is refused.
+
     Attributes:
         budget: The bounds.
         steps: Steps taken so far.
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, report: Report | None = None) -> None:
         self.budget = budget
         self.steps = 0
+        self._report = report
+        # Whichever comes first is all that is looked for at each step.
+        self._next_steps = budget.steps if report is None else 0
         self._label = WHOLE_SCHEMA
         self._blame: Callable[[], str | None] | None = None
 
@@ -57,8 +76,8 @@ class Meter:
     def spend(self, steps: int) -> None:
         """Count *steps*; raise :class:`SchemaBudgetError` beyond the bound."""
         self.steps += steps
-        if self.steps > self.budget.steps:
-            raise SchemaBudgetError("steps", self.budget.steps, self._where())
+        if self.steps > self._next_steps:
+            self._look()
 
     def admit(self, states: int, transitions: int) -> None:
         """Check the size of one automaton; raise :class:`SchemaBudgetError` if it is too large."""
@@ -67,6 +86,14 @@ class Meter:
             raise SchemaBudgetError("states", budget.states, self._where())
         if transitions > budget.transitions:
             raise SchemaBudgetError("transitions", budget.transitions, self._where())
+
+    def _look(self) -> None:
+        most = self.budget.steps
+        if self.steps > most:
+            raise SchemaBudgetError("steps", most, self._where())
+        if self._report is not None:
+            self._next_steps = min(self.steps + _REPORT_STEPS, most)
+            self._report(AUTOMATON_WORK, self.steps, most)
 
     def _where(self) -> str:
         return (self._blame and self._blame()) or self._label

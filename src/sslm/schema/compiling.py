@@ -4,15 +4,17 @@ import hashlib
 from dataclasses import replace
 from typing import Final
 
+from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_documents import (
     SchemaSizeError,
     SchemaSyntaxError,
     SchemaValueError,
     UnsupportedSchemaError,
 )
+from sslm.errors.showing import briefly
 from sslm.limits import SCHEMA_NESTING_MAX
 from sslm.schema.automaton import Automaton
-from sslm.schema.budget import WHOLE_SCHEMA, Budget
+from sslm.schema.budget import WHOLE_SCHEMA, Budget, Report
 from sslm.schema.canonical import canonical_json
 from sslm.schema.compiler import LanguageCompiler
 from sslm.schema.document import Json, read_document
@@ -80,8 +82,14 @@ class CompiledSchema:
 class _Front:
     """Everything between a document and its language."""
 
-    def __init__(self, document: Json, options: SchemaOptions, budget: Budget | None) -> None:
-        self.compiler = LanguageCompiler(budget)
+    def __init__(
+        self,
+        document: Json,
+        options: SchemaOptions,
+        budget: Budget | None,
+        report: Report | None,
+    ) -> None:
+        self.compiler = LanguageCompiler(budget, report)
         self.refusals = Refusals()
         references = References(document, options.documents)
         speakers = SpeakerTable(references)
@@ -125,7 +133,10 @@ class _Front:
 
 
 def compile_schema(
-    source: object, options: SchemaOptions | None = None, budget: Budget | None = None
+    source: object,
+    options: SchemaOptions | None = None,
+    budget: Budget | None = None,
+    report: Report | None = None,
 ) -> CompiledSchema:
     """Compile a schema.
 
@@ -134,6 +145,7 @@ def compile_schema(
             :func:`sslm.schema.document.read_document`.
         options: Depths and what is ignored.
         budget: What compiling may take.
+        report: Told how far it is; what it raises ends it.
 
     Raises:
         SchemaSyntaxError: If *source* is not JSON.
@@ -144,11 +156,14 @@ def compile_schema(
         UnsupportedSchemaError: If something in it cannot be enforced exactly.
         UnsatisfiableSchemaError: If it allows no value.
         SchemaBudgetError: If it takes more than *budget*.
+        OptionRangeError: If *budget* is none.
     """
+    if budget is not None and not isinstance(budget, Budget):
+        raise OptionRangeError("budget", briefly(budget), "a Budget or None")
     options = options or SchemaOptions()
     document = read_document(source)
     try:
-        front, language = _understood(document, options, budget)
+        front, language = _understood(document, options, budget, report)
         front.refusals.raise_first()
         automaton = front.compiler.automaton(language)
     except RecursionError as error:
@@ -156,8 +171,12 @@ def compile_schema(
     return CompiledSchema(automaton, document, _digest(document, options), front)
 
 
-def check(source: object, options: SchemaOptions | None = None) -> list[Unsupported]:
+def check(
+    source: object, options: SchemaOptions | None = None, report: Report | None = None
+) -> list[Unsupported]:
     """Return everything in a schema that cannot be enforced exactly, in the order it is met.
+
+    *report* is told how far it is; what it raises ends it.
 
     Raises:
         SchemaError: For what :func:`compile_schema` raises of a document that is no schema, or
@@ -165,7 +184,7 @@ def check(source: object, options: SchemaOptions | None = None) -> list[Unsuppor
     """
     options = options or SchemaOptions()
     try:
-        front, _ = _understood(read_document(source), options, None)
+        front, _ = _understood(read_document(source), options, None, report)
     except UnsupportedSchemaError as error:
         return [Unsupported(error.pointer, error.keyword, error.hint)]
     except RecursionError as error:
@@ -174,13 +193,13 @@ def check(source: object, options: SchemaOptions | None = None) -> list[Unsuppor
 
 
 def _understood(
-    document: Json, options: SchemaOptions, budget: Budget | None
+    document: Json, options: SchemaOptions, budget: Budget | None, report: Report | None
 ) -> tuple[_Front, Language]:
     """Return a document's front with its language."""
-    front = _Front(document, options, budget)
+    front = _Front(document, options, budget, report)
     language = front.language()
     if front.needs_all_texts:
-        front = _Front(document, replace(options, formats="exact"), budget)
+        front = _Front(document, replace(options, formats="exact"), budget, report)
         language = front.language()
     return front, language
 

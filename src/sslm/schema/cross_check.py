@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from sslm.schema.budget import Report
 from sslm.schema.spans import FREE, Split
 from sslm.schema.step_table import NO_STATE
 from sslm.schema.token_tables import TokenTables, build_token_tables
@@ -9,7 +10,12 @@ from sslm.schema.token_trie import TokenTrie
 
 
 def first_difference(
-    tables: TokenTables, trie: TokenTrie, split: Split | None, *, leaves_blank: bool = False
+    tables: TokenTables,
+    trie: TokenTrie,
+    split: Split | None,
+    *,
+    leaves_blank: bool = False,
+    report: Report = lambda what, done, total: None,
 ) -> tuple[str, int] | None:
     """Work tables out again, and return what differs first, and in which state; or None.
 
@@ -20,11 +26,14 @@ def first_difference(
         trie: The vocabulary's content.
         split: The tokenizer's own, or None if spans without a choice are spelled anyhow.
         leaves_blank: Whether a blank at the end of a span is left to the choice behind it.
+        report: Told how far it is; what it raises ends it.
 
     Raises:
         SchemaError: What building them raises.
     """
-    expected = build_token_tables(tables.table, trie, split, leaves_blank=leaves_blank)
+    expected = build_token_tables(
+        tables.table, trie, split, leaves_blank=leaves_blank, report=report
+    )
     pairs: tuple[tuple[str, Iterable[object], Iterable[object]], ...] = (
         ("the only token", tables.only.tokens, expected.only.tokens),
         ("what the only token leads to", tables.only.targets, expected.only.targets),

@@ -58,6 +58,16 @@ def shown(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
 
 
+def told(value: Json) -> str:
+    """Return what a value of a document is, as messages show it."""
+    if isinstance(value, dict | list):
+        kind = "an object" if isinstance(value, dict) else "a list"
+        return kind if value else f"{kind} of nothing"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return shown(repr(value) if isinstance(value, str) else str(value))
+
+
 def _decoded(raw: bytes) -> str:
     if len(raw) > SCHEMA_SIZE_BYTES_MAX:
         raise SchemaSizeError("bytes", SCHEMA_SIZE_BYTES_MAX, "")
@@ -68,6 +78,8 @@ def _decoded(raw: bytes) -> str:
 
 
 def _parsed(text: str) -> object:
+    # Some editors write a mark of the byte order at the beginning; it is none of the text.
+    text = text.removeprefix("\ufeff")
     if len(text) > SCHEMA_SIZE_BYTES_MAX:
         raise SchemaSizeError("bytes", SCHEMA_SIZE_BYTES_MAX, "")
     try:
@@ -155,7 +167,8 @@ class _Copy:
 
     def _key(self, key: object, at: tuple[str | int, ...]) -> str:
         if not isinstance(key, str):
-            raise SchemaSyntaxError(f"a key of {_shown_pointer(at)!r} is not a text")
+            place = f"a key at {_shown_pointer(at)!r}" if at else "a key"
+            raise SchemaSyntaxError(f"{place} is not a text, but of the type {type(key).__name__}")
         return self._text(key, at)
 
     def _text(self, value: str, at: tuple[str | int, ...]) -> str:
@@ -163,7 +176,8 @@ class _Copy:
         if self._chars_left < 0:
             raise SchemaSizeError("bytes", SCHEMA_SIZE_BYTES_MAX, _shown_pointer(at))
         if any("\ud800" <= char <= "\udfff" for char in value):
-            raise SchemaSyntaxError(f"half a character at {_shown_pointer(at)!r}")
+            place = f" at {_shown_pointer(at)!r}" if at else ""
+            raise SchemaSyntaxError(f"half a character (a lone surrogate){place}")
         return str(value)
 
 

@@ -12,7 +12,7 @@ from sslm.schema.compiler import LanguageCompiler
 from sslm.schema.document import Json, pointer_text, shown
 from sslm.schema.items import ItemKeywords
 from sslm.schema.keys import KeyLanguages
-from sslm.schema.keywords import KEYWORDS, Role
+from sslm.schema.keywords import KEYWORDS, Role, unknown_keyword_hint
 from sslm.schema.language import NOTHING, Bytes, Named, either
 from sslm.schema.options import FormatMeaning
 from sslm.schema.places import Place, PlaceTable
@@ -29,10 +29,6 @@ _COMPLEMENT: Final = (
     "it would have to know whether a key is repeated among those that no schema names; set "
     "additionalProperties to false beside it, or name the keys"
 )
-
-
-_SCHEMA_STEPS: Final = 100
-"""Steps of compiling that are counted for a schema at a place, beside its automata."""
 
 
 class Evaluator:
@@ -131,7 +127,6 @@ class Evaluator:
         if isinstance(schema, dict):
             self._check(member, schema)
             self.spend(member, len(place.names) + place.prefix_count)
-            self.compiler.spend(_SCHEMA_STEPS, f"#{shown(member.node.pointer)}")
         found = self.evaluated(member, place)
         if isinstance(schema, dict):
             for kind, keyword, of_kind in (
@@ -169,8 +164,7 @@ class Evaluator:
             if keyword is not None and keyword.role is Role.REFUSED:
                 self.refusals.add(where, name, keyword.hint)
             elif keyword is None and not self._ignores_unknown and not name.startswith("x-"):
-                hint = "no such keyword is known; correct it, or begin it with x- if it is a note"
-                self.refusals.add(where, name, hint)
+                self.refusals.add(where, name, unknown_keyword_hint(name))
         patterns = schema.get("patternProperties", {})
         assert isinstance(patterns, dict)
         for pattern in patterns:

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import Enum, auto
 from typing import Final
 
 from sslm.errors.schema_documents import MalformedSchemaError
-from sslm.schema.document import Json, pointer_text, shown
+from sslm.schema.document import Json, pointer_text, shown, told
 
 TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
 
@@ -217,9 +218,18 @@ def subschemas(value: Json, tokens: tuple[str, ...]) -> Iterator[tuple[tuple[str
             continue
         if not keyword.accepts(content):
             where = shown(pointer_text((*tokens, name)))
-            raise MalformedSchemaError(where, name, keyword.expected)
+            raise MalformedSchemaError(where, name, told(content), keyword.expected)
         for inner in held(keyword, name, content):
             yield (*tokens, *inner), _at(value, inner)
+
+
+def unknown_keyword_hint(name: str) -> str:
+    """Return what to write instead of a keyword that nobody knows."""
+    if name == "nullable":
+        return 'the draft has no such keyword; write type: ["...", "null"], or anyOf with null'
+    nearest = get_close_matches(name, KEYWORDS, n=1)
+    advice = f"did you mean {nearest[0]}?" if nearest else "correct it"
+    return f"no such keyword is known; {advice}, or begin it with x- if it is a note"
 
 
 def held(keyword: Keyword, name: str, content: Json) -> Iterator[tuple[str, ...]]:

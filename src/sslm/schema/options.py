@@ -74,6 +74,9 @@ class SchemaOptions:
         _require_one_of("formats", self.formats, ("assert", "exact", "annotate"))
         _require_one_of("free_keys", self.free_keys, ("allow", "omit"))
         _require_one_of("spacing", self.spacing, ("compact", "spaced", "flexible"))
+        documents: object = self.documents
+        if not isinstance(documents, Mapping) or not all(isinstance(one, str) for one in documents):
+            raise OptionRangeError("documents", repr(documents)[:80], "a mapping from URIs")
 
     @property
     def leaves_blank(self) -> bool:

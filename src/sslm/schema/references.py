@@ -12,7 +12,7 @@ from sslm.errors.schema_documents import (
     UnsupportedSchemaError,
 )
 from sslm.limits import SCHEMA_DOCUMENT_COUNT_MAX
-from sslm.schema.document import Json, pointer_text, read_document, shown
+from sslm.schema.document import Json, pointer_text, read_document, shown, told
 from sslm.schema.keywords import is_schema, subschemas
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -126,7 +126,7 @@ class References:
 
     def _add_document(self, uri: str, document: Json) -> SchemaNode:
         if not is_schema(document):
-            raise MalformedSchemaError(shown(uri), "a schema", "an object, true or false")
+            raise MalformedSchemaError(shown(uri), "", told(document), "an object, true or false")
         self._documents[uri] = document
         node = self._add(uri, (), document, uri, is_known=True)
         self._resources.setdefault(uri, node)
@@ -163,14 +163,16 @@ class References:
             raise UnsupportedSchemaError(shown(node.pointer + "/$schema"), "$schema", hint)
         if is_resource and self._resources.setdefault(node.base, node) is not node:
             where = shown(node.pointer)
-            raise MalformedSchemaError(where, "$id", "a URI that no other schema has")
+            found, expected = told(value["$id"]), "a URI that no other schema has"
+            raise MalformedSchemaError(where, "$id", found, expected)
         for keyword in ("$anchor", "$dynamicAnchor"):
             name = value.get(keyword)
             if not isinstance(name, str):
                 continue
             if self._anchors.setdefault((node.base, name), node) is not node:
                 where = shown(node.pointer)
-                raise MalformedSchemaError(where, keyword, "a name that no other schema has")
+                expected = "a name that no other schema has"
+                raise MalformedSchemaError(where, keyword, told(name), expected)
             if keyword == "$dynamicAnchor":
                 self._dynamic_anchors[node.base, name] = node
                 self._dynamic_bases.add(node.base)
@@ -202,4 +204,4 @@ def _joined(base: str, reference: str, pointer: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError as error:
-        raise MalformedSchemaError(shown(pointer), "$id", "a URI") from error
+        raise MalformedSchemaError(shown(pointer), "$id", told(reference), "a URI") from error

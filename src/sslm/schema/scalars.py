@@ -12,7 +12,7 @@ from sslm.errors.schema import (
 from sslm.errors.schema_documents import MalformedSchemaError
 from sslm.schema.counting import bounds_of
 from sslm.schema.decimals import decimals
-from sslm.schema.document import Json, shown
+from sslm.schema.document import Json, shown, told
 from sslm.schema.language import Both, Bytes, Language, Named, Sequence
 from sslm.schema.numbers import Number
 from sslm.schema.options import FormatMeaning
@@ -60,8 +60,12 @@ _HOST_NAMES: Final = (
 )
 
 _UNKNOWN_FORMAT: Final = (
-    "the draft has no such format; write a pattern, or bounds if it is about numbers, or choose "
-    "to take formats for notes"
+    "the draft has no such format; write a pattern, or bounds if it is about numbers, or take "
+    "formats for notes: formats='annotate' (--formats annotate)"
+)
+_UUID_VERSION: Final = (
+    "the draft has no formats for versions of UUIDs; write uuid, which takes any version, or a "
+    "pattern"
 )
 
 
@@ -143,7 +147,7 @@ class ScalarKeywords:
             pattern_language(pattern)
         except PatternSyntaxError as error:
             expected = f"a regular expression: {error.problem} at character {error.position}"
-            raise MalformedSchemaError(where, keyword, expected) from error
+            raise MalformedSchemaError(where, keyword, told(pattern), expected) from error
         except UnsupportedPatternError as error:
             hint = f"{error.what} at character {error.position} of the pattern: {error.hint}"
             self._refusals.add(where, keyword, hint)
@@ -156,7 +160,9 @@ class ScalarKeywords:
         assert isinstance(schema, dict)
         is_known = name in _DRAFT_FORMATS or _names_pattern(schema)
         if self._formats != "annotate" and not is_known:
-            self._refusals.add(f"{member.node.pointer}/format", "format", _UNKNOWN_FORMAT)
+            is_uuid = name.removeprefix("uuid").removeprefix("v").isdigit()
+            hint = _UUID_VERSION if is_uuid else _UNKNOWN_FORMAT
+            self._refusals.add(f"{member.node.pointer}/format", "format", hint)
 
     def _content(self, member: Member, keyword: str) -> Language | None:
         schema = member.node.value

@@ -19,6 +19,9 @@ from sslm.schema.token_trie import TokenTrie
 Split = Callable[[str], Sequence[int]]
 """Returns the ids of a text that goes on behind another one."""
 
+_REPORT_STATES: Final = 64
+"""Between two reports: a few milliseconds."""
+
 FREE: Final = -1
 """The only token of a state that has a choice."""
 
@@ -37,7 +40,12 @@ class OnlyTokens:
 
 
 def only_tokens(
-    table: StepTable, trie: TokenTrie, split: Split, *, leaves_blank: bool = False
+    table: StepTable,
+    trie: TokenTrie,
+    split: Split,
+    *,
+    leaves_blank: bool = False,
+    report: Callable[[int, int], None] = lambda done, total: None,
 ) -> OnlyTokens:
     """Return the only token of each state that has one byte to go on with.
 
@@ -49,6 +57,7 @@ def only_tokens(
         split: The tokenizer's own.
         leaves_blank: Whether a blank at the end of a span is left to the choice behind it:
             vocabularies have most words with the blank before them.
+        report: Told how many states were seen, and how many there are.
     """
     tokens = array("i", [FREE]) * table.state_count
     targets = array("I", [NO_STATE]) * table.state_count
@@ -57,6 +66,8 @@ def only_tokens(
     for state, byte in enumerate(forced):
         if byte is None:
             continue
+        if state % _REPORT_STATES == 0:
+            report(state, table.state_count)
         span = _span(table, forced, state)
         if leaves_blank:
             span = span.removesuffix(b" ")

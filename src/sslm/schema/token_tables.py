@@ -2,16 +2,23 @@
 
 from array import array
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError, UnspellableSchemaError
 from sslm.native_library import borrow, load_library
+from sslm.schema.budget import Report
 from sslm.schema.spans import FREE, OnlyTokens, Split, only_tokens, without_choice
 from sslm.schema.step_table import NO_STATE, StepTable
 from sslm.schema.token_trie import TokenTrie
 
 _WHERE: Final = "the number of places in its texts that differ in what may follow"
+
+SPANS_WORK: Final = "schema spans"
+"""What is reported while states without a choice get their tokens: how many states were seen."""
+MASKS_WORK: Final = "schema masks"
+"""What is reported while the other states get theirs."""
 
 _SCRATCH: Final = ("queue", "candidates", "needs", "needs_in_text", "needs_behind")
 
@@ -44,7 +51,12 @@ class TokenTables:
 
 
 def build_token_tables(
-    table: StepTable, trie: TokenTrie, split: Split | None, *, leaves_blank: bool = False
+    table: StepTable,
+    trie: TokenTrie,
+    split: Split | None,
+    *,
+    leaves_blank: bool = False,
+    report: Report = lambda what, done, total: None,
 ) -> TokenTables:
     """Work out what an automaton allows of a vocabulary.
 
@@ -53,29 +65,34 @@ def build_token_tables(
         trie: The vocabulary's content.
         split: The tokenizer's own, for spans without a choice; None leaves their spelling open.
         leaves_blank: Whether a blank at the end of a span is left to the choice behind it.
+        report: Told how far it is; what it raises ends it.
 
     Raises:
         UnspellableSchemaError: If no text of the automaton can be spelled.
         SchemaBudgetError: If there is too much to do or to keep.
     """
-    only = (
-        without_choice(table)
-        if split is None
-        else only_tokens(table, trie, split, leaves_blank=leaves_blank)
-    )
+    if split is None:
+        only = without_choice(table)
+    else:
+        told = partial(report, SPANS_WORK)
+        only = only_tokens(table, trie, split, leaves_blank=leaves_blank, report=told)
     work = _Work(table, trie)
+    count = table.state_count
+    report(MASKS_WORK, 0, count)
     distances = work.distances(only)
     if distances[0] == NO_STATE:
         raise UnspellableSchemaError
+    report(MASKS_WORK, 0, count)
     groups = work.groups()
-    indices = array("I", [NO_STATE]) * table.state_count
+    indices = array("I", [NO_STATE]) * count
     masks: dict[bytes, int] = {}
     index_of_group: dict[int, int] = {}
-    for state in range(table.state_count):
+    for state in range(count):
         if only.tokens[state] != FREE or distances[state] == NO_STATE:
             continue
         group = groups[state]
         if group not in index_of_group:
+            report(MASKS_WORK, state, count)
             mask = work.mask(state, distances)
             index_of_group[group] = masks.setdefault(mask, len(masks))
             if len(masks) > limits.SCHEMA_MASK_COUNT_MAX:
@@ -85,6 +102,7 @@ def build_token_tables(
                     where=_WHERE,
                 )
         indices[state] = index_of_group[group]
+    report(MASKS_WORK, count, count)
     return TokenTables(
         table=table, only=only, distances=distances, mask_indices=indices, masks=tuple(masks)
     )

@@ -7,15 +7,17 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from sslm import limits
 from sslm.arguments import checked_int
+from sslm.engine.answer_schema import Finish
 from sslm.engine.batch import DEFAULT_BATCH_SIZE
 from sslm.engine.model import Model
 from sslm.engine.request import AnswerOptions
 from sslm.engine.results import Completion
 from sslm.engine.rows import RowRequest
+from sslm.engine.schema import Schema
 from sslm.errors.base import ArgumentError, ArtifactError, NumericError, SchemaError, SslmError
 from sslm.errors.batches import BatchValueError
 from sslm.errors.showing import briefly
@@ -72,6 +74,7 @@ class BatchJob:
         options: What decides the answers beside them.
         batch_size: How many are computed at one time.
         date: As in *options*.
+        schema: As in *options*.
     """
 
     def __init__(
@@ -81,12 +84,14 @@ class BatchJob:
         options: JobOptions,
         *,
         date: datetime.date | None = None,
+        schema: Schema | None = None,
         batch_size: int = DEFAULT_BATCH_SIZE,
     ) -> None:
         self._model = model
         self._source = source
         self._options = options
         self._date = date
+        self._schema = schema
         self._batch_size = batch_size
         self._lines = LineMaker(
             model_id=model.model_id,
@@ -157,8 +162,9 @@ class BatchJob:
                 yield error
                 continue
             self._places.append(_Place(row, found, seed, found.count))
+            own = self._with_defaults(found.row.options)
             for index in range(found.count):
-                options = found.row.options | AnswerOptions(seed=answer_seed(seed, index))
+                options = own | AnswerOptions(seed=answer_seed(seed, index))
                 yield replace(found.row, options=options, date=self._date)
 
     def _asked(self, row: InputRow) -> tuple[Asked, int]:
@@ -177,6 +183,14 @@ class BatchJob:
         if seed is None:
             return found, row_seed(self._options.seed, row.row_id)
         return found, checked_int("seed", seed, lowest=0, highest=limits.SEED_MAX)
+
+    def _with_defaults(self, options: AnswerOptions) -> AnswerOptions:
+        """Return the options of a request with what the job says of schemas, where it does not."""
+        if self._schema is not None and "schema" not in options:
+            options = options | AnswerOptions(schema=self._schema)
+        if self._options.finish and options.get("schema") is not None and "finish" not in options:
+            options = options | AnswerOptions(finish=cast(Finish, self._options.finish))
+        return options
 
     def _answers(self, results: Iterator[Completion | SslmError]) -> Iterator[tuple[bytes, bool]]:
         """Give the lines of rows, and whether each is a refusal."""

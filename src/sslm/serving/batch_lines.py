@@ -31,6 +31,9 @@ class JobOptions:
         date: Today, as chat templates are told, or None.
         model: The name by which requests may ask for the model.
         is_any_model: Whether they may ask for it by any other.
+        schemas: Hex of the compiled schemas in the model's file, which requests may name, or None.
+        schema: Hex of the schema that answers follow whose requests say nothing of one, or None.
+        finish: How answers that follow a schema end whose requests do not say it, or None.
     """
 
     seed: int
@@ -39,10 +42,18 @@ class JobOptions:
     date: str | None
     model: str
     is_any_model: bool
+    schemas: str | None = None
+    schema: str | None = None
+    finish: str | None = None
 
     def digest(self) -> str:
         """Return hex that stands for all of them."""
-        return _digest("job", json.dumps(asdict(self), sort_keys=True).encode())
+        facts = asdict(self)
+        # Of jobs without schemas, what it was before there were any.
+        for name in ("schemas", "schema", "finish"):
+            if facts[name] is None:
+                del facts[name]
+        return _digest("job", json.dumps(facts, sort_keys=True).encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

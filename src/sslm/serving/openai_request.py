@@ -10,6 +10,7 @@ from sslm.engine.rows import RowRequest
 from sslm.errors.batches import BatchFieldError, BatchModelError, BatchValueError
 from sslm.errors.showing import briefly, int_range
 from sslm.serving.json_text import JsonValue
+from sslm.serving.openai_schema import FIELDS, schema_options
 
 CHAT_URL: Final = "/v1/chat/completions"
 TEXT_URL: Final = "/v1/completions"
@@ -20,7 +21,7 @@ _PASSED: Final = (
     *("damping", "damping_order", "damping_top_k"),
 )
 """Fields that are options of the same names."""
-_COMMON: Final = ("model", "max_tokens", "n", "stream", "logit_bias", "logprobs", *_PASSED)
+_COMMON: Final = ("model", "max_tokens", "n", "stream", "logit_bias", "logprobs", *_PASSED, *FIELDS)
 _FIELDS: Final = {
     CHAT_URL: ("messages", "max_completion_tokens", "top_logprobs", *_COMMON),
     TEXT_URL: ("prompt", *_COMMON),
@@ -94,6 +95,7 @@ def asked(url: JsonValue, body: JsonValue, *, names: ModelNames, max_tokens: int
         BatchValueError: If a field has a value that cannot be understood.
         BatchFieldError: If a field is not known.
         BatchModelError: If another model is asked for.
+        SchemaError: If its schema is no document that schemas can be.
     """
     if not isinstance(url, str) or url not in _FIELDS:
         raise BatchValueError("url", briefly(url), " or ".join(_FIELDS))
@@ -110,6 +112,7 @@ def asked(url: JsonValue, body: JsonValue, *, names: ModelNames, max_tokens: int
         options["logit_bias"] = _logit_bias(given["logit_bias"])
     if (logprobs := _logprobs(given, is_chat=url == CHAT_URL)) is not None:
         options["logprobs"] = logprobs
+    options |= schema_options(given)
     return Asked(
         url=url,
         row=RowRequest(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -181,6 +182,24 @@ def test_an_answer_follows_a_schema(sslm_command: Commands, tmp_path: Path, kind
     assert facts["stop_reason"] == "schema"
     cut = sslm_command.json(*arguments[:-1], "1", "--schema", asked, "--finish", "cut")
     assert cut["finish_reason"] == "length"
+
+
+def test_what_looks_like_a_file_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["generate", "Where?", "-m", str(talking_artifact()), "--max-tokens", "9", "-q"]
+    for name in ("side.json", "SIDE.JSON", "side"):
+        Path(name).write_text('{"enum":["left"]}')
+    for asked in ("side.json", "SIDE.JSON", f".{os.sep}side"):
+        assert run([*command, "--schema", asked]) == 0
+        assert capsys.readouterr().out == '"left"'
+    assert run([*command, "--schema", "side"]) == 4
+    assert "the name of a file ends in .json or .sslms" in capsys.readouterr().err
+    Path("side.json").write_text('{"enum":"left"}')
+    assert run([*command, "--schema", "side.json"]) == 4
+    expected = "error: side.json: 'enum' at '/enum' of the schema is 'left', expected a list\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_an_answer_may_go_on_while_its_schema_lets_it(

@@ -1,8 +1,13 @@
 """How much commands say, and where: options, terminals, settings of the environment."""
 
+import errno
 import io
+import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,8 @@ import typer
 from sslm.cli.app import app, run
 from sslm.cli.failures import explain
 from sslm.cli.options import _BACKENDS, size_bytes
-from sslm.cli.output import print_json, print_table, print_text, progress, quiet
+from sslm.cli.output import Report, print_json, print_table, print_text, progress, quiet
+from sslm.cli.unmeasured import compiling, unmeasured
 from sslm.engine.runner import BACKENDS
 from tests.converted import STORIES_SOURCE, stories_artifact
 from tests.data import shared_data
@@ -117,6 +123,92 @@ def test_without_a_terminal_what_was_begun_is_seen_to_end(
             report(*step)
     lines = ["hash: 33 %", "hash: 100 %", "wait", "copy: 50 %", "copy: 100 %"]
     assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_a_file_that_cannot_be_read_is_a_bad_input_file(
+    sslm_command: Commands, stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("{}")
+    commands = [
+        ("schema", "check", file),
+        ("schema", "compile", file, "-m", stories, "-o", tmp_path / "out"),
+        ("schema", "add", stories, file, "-o", tmp_path / "out"),
+        ("convert", file, "-o", tmp_path / "out"),
+        ("replay", file, "-m", stories),
+        ("eval", stories, "--source", file, "--text", file),
+        ("batch", file, "-o", tmp_path / "out", "-m", stories),
+    ]
+
+    def forbidden(path: object, *arguments: object, **options: object) -> Any:
+        if Path(str(path)) == file:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return really(path, *arguments, **options)
+
+    really: Any = os.open
+    monkeypatch.setattr(os, "open", forbidden)
+    monkeypatch.setattr(os, "access", lambda path, *arguments, **options: Path(path) != file)
+    for command in commands:
+        assert sslm_command.error(*command, code=3) == "UnreadableFileError"
+
+
+def test_work_that_cannot_tell_how_far_it_is_is_seen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sslm.cli.output._DELAY_NS", 1)
+    monkeypatch.setattr("sslm.cli.unmeasured._REMINDER_S", 0.001)
+    before = threading.active_count()
+    with progress(is_shown=True) as report, unmeasured(report, "compile"):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == "compile\n"
+    with progress(is_shown=False) as report, compiling(report):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""
+    with pytest.raises(KeyboardInterrupt), unmeasured(lambda what, done, total: None, "compile"):
+        raise KeyboardInterrupt
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "schema check SCHEMA",
+        "schema compile SCHEMA -m MODEL -o OUT",
+        "schema add MODEL SCHEMA -o OUT",
+        "schema show COMPILED -m MODEL",
+        "generate a -m MODEL --schema SCHEMA --max-tokens 20",
+        "generate a -m MODEL --schema SCHEMA --max-tokens 20 --n 2",
+    ],
+)
+def test_compiling_a_schema_is_seen(
+    command: str,
+    stories: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schema, compiled = tmp_path / "yes.json", tmp_path / "yes.sslms"
+    schema.write_text('{"enum": [1, 2]}')
+    assert run(["schema", "compile", str(schema), "-m", str(stories), "-o", str(compiled)]) == 0
+    capsys.readouterr()
+    names = {
+        "SCHEMA": str(schema),
+        "COMPILED": str(compiled),
+        "MODEL": str(stories),
+        "OUT": str(tmp_path / "out"),
+    }
+    told: list[str] = []
+
+    @contextmanager
+    def taking_note(report: Report, what: str) -> Iterator[None]:
+        told.append(what)
+        yield
+
+    monkeypatch.setattr("sslm.cli.unmeasured.unmeasured", taking_note)
+    for module in ("schema_add", "schema_show", "generate"):
+        monkeypatch.setattr(f"sslm.cli.{module}.unmeasured", taking_note)
+    assert run([names.get(word, word) for word in command.split()]) == 0
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize(

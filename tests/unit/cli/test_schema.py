@@ -238,3 +238,5 @@ def test_free_keys_can_be_left_out(sslm_command: Commands, stories: Path, tmp_pa
     (listed,) = sslm_command.json("schema", "list", model)["schemas"]
     assert (listed["free_keys"], listed["spacing"]) == ("omit", "spaced")
     assert listed["states"] == facts["states"] + 1
+    lines = sslm_command.text("schema", "show", model).splitlines()
+    assert "  options   free_keys omit, spacing spaced" in lines

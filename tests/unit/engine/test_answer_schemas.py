@@ -1,7 +1,9 @@
 """Answers that follow schemas, by every call."""
 
+import copy
 import dataclasses
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,6 @@ from sslm.artifact.adding_schemas import add_schemas
 from sslm.engine.model import Model
 from sslm.engine.schema import Schema
 from sslm.errors.binding import SchemaBudgetTokensError
-from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_files import SchemaSourceError
 from tests.converted import talking_artifact
@@ -139,6 +140,18 @@ def test_a_pydantic_model_comes_back(model: Model) -> None:
     assert type(answer.parsed) is kind
 
 
+def test_a_schema_knows_the_class_that_it_was_compiled_from(model: Model) -> None:
+    for spacing, text in (("compact", '{"lamps":['), ("spaced", '{"lamps": [')):
+        schema = Schema.compile(Room, tokenizer=model.tokenizer, spacing=spacing)  # type: ignore[arg-type]
+        for one in (schema, schema.renamed("other"), copy.deepcopy(schema), copy.copy(schema)):
+            answer = model.generate("Hello", schema=one, max_tokens=100)
+            assert answer.text.startswith(text)
+            assert isinstance(answer.parsed, Room)
+        sent = pickle.loads(pickle.dumps(schema))
+        assert (sent, sent.kind) == (schema, None)
+        assert isinstance(model.generate("Hello", schema=sent, max_tokens=100).parsed, dict)
+
+
 def test_schemas_come_by_name_and_compiled(model: Model, tmp_path: Path) -> None:
     schema = Schema.compile(COLOURS, tokenizer=model.tokenizer, name="colours")
     expected = model.generate("Hello", schema=COLOURS, max_tokens=40)
@@ -177,7 +190,6 @@ def test_a_conversation_goes_on_with_and_without_schemas(model: Model) -> None:
         ({"schema": COLOURS, "finish": "fits"}, OptionRangeError),
         ({"finish": "fit"}, OptionRangeError),
         ({"schema": 3}, SchemaSourceError),
-        ({"schema": COLOURS, "prompt_logprobs": 1}, ChoiceConflictError),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -12,7 +12,6 @@ import pytest
 
 from sslm import limits
 from sslm.engine.model import Model
-from sslm.errors.choosing import UnknownOptionError
 from sslm.errors.runtime import (
     ContextLengthError,
     DeadlineExceededError,
@@ -20,7 +19,6 @@ from sslm.errors.runtime import (
     ObjectClosedError,
     StreamUnfinishedError,
 )
-from sslm.errors.schema_documents import MalformedSchemaError
 from tests.converted import stories_artifact
 
 PROMPT = "Once upon a time"
@@ -74,80 +72,6 @@ def test_errors_reach_the_coroutine(model: Model) -> None:
             stream.result()
         with pytest.raises(ContextLengthError):
             await model.agenerate_many([PROMPT, [1] * 512], max_tokens=2)
-
-    run(main)
-
-
-@pytest.mark.parametrize("call", ["agenerate", "astream", "agenerate_n", "agenerate_many"])
-def test_a_schema_is_compiled_while_other_coroutines_run(model: Model, call: str) -> None:
-    ran = threading.Event()
-
-    class Patient:
-        """What a schema is made of; its description waits for another coroutine."""
-
-        @staticmethod
-        def model_json_schema() -> dict[str, Any]:
-            assert ran.wait(20), "no other coroutine ran while the schema was asked for"
-            return {"enum": [1]}
-
-        @staticmethod
-        def model_validate_json(text: str) -> object:
-            return text
-
-    asked = {"schema": Patient, "max_tokens": 9}
-    calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-        "agenerate": lambda: model.agenerate(PROMPT, **asked),
-        "astream": lambda: model.astream(PROMPT, **asked).read(),
-        "agenerate_n": lambda: model.agenerate_n(PROMPT, 1, **asked),
-        "agenerate_many": lambda: model.agenerate_many([PROMPT], **asked),
-    }
-
-    async def other() -> None:
-        ran.set()
-
-    async def main() -> None:
-        found, _ = await asyncio.gather(calls[call](), other())
-        answer = found[0] if isinstance(found, list) else found
-        assert answer.parsed == "1"
-
-    run(main)
-
-
-def test_what_is_wrong_with_a_schema_reaches_the_coroutine(model: Model) -> None:
-    async def main() -> None:
-        stream = model.astream(PROMPT, schema={"type": "int"})
-        with pytest.raises(MalformedSchemaError):
-            await anext(stream)
-        with pytest.raises(MalformedSchemaError):
-            await model.agenerate_many([PROMPT], schema={"type": "int"}, return_errors=True)
-        with pytest.raises(UnknownOptionError):
-            model.astream(PROMPT, top_q=1)  # type: ignore[call-arg]
-
-    run(main)
-
-
-@pytest.mark.parametrize("call", ["agenerate", "agenerate_many"])
-def test_a_deadline_does_not_wait_for_a_schema(model: Model, call: str) -> None:
-    over = threading.Event()
-
-    class Patient:
-        """What a schema is made of; its description waits for the end of the call."""
-
-        @staticmethod
-        def model_json_schema() -> dict[str, Any]:
-            assert over.wait(20), "the call waited for the schema"
-            return {"enum": [1]}
-
-    asked: dict[str, Any] = {"schema": Patient, "deadline_s": 0.05}
-    calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-        "agenerate": lambda: model.agenerate(PROMPT, **asked),
-        "agenerate_many": lambda: model.agenerate_many([PROMPT], **asked),
-    }
-
-    async def main() -> None:
-        with pytest.raises(DeadlineExceededError):
-            await calls[call]()
-        over.set()
 
     run(main)
 

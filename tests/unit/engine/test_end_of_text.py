@@ -22,6 +22,12 @@ def model() -> Iterator[Model]:
         yield opened
 
 
+@pytest.mark.seed_call(
+    "sslm_decode_step",
+    refusal="out_tokens -2",
+    case="of a request",
+    here="finish_reason: `dead_end`",
+)
 def test_every_face_comes_to_the_same_dead_end(model: Model) -> None:
     options: dict[str, Any] = {"schema": ONE_OR_MANY, "max_tokens": 3, "end_of_text": "never"}
     text, chat = model.generate("Hello", **options), model.chat(HELLO, **options)

@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sslm
 from sslm.engine.model import Model
 from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.runtime import MemoryBudgetError, OptionRangeError
@@ -142,3 +145,24 @@ def test_decimals_are_written_with_six_places() -> None:
     assert str(told.decimal) == "-0.693147"
     assert str(q20_decimal(0)) == "0.000000"
     assert str(q20_decimal(-1)) == "-0.000001"
+
+
+@pytest.mark.parametrize("size", [1, 2, 64, 65, 100])
+@pytest.mark.parametrize("logprobs", [None, 2])
+def test_those_of_a_prompt_do_not_depend_on_a_schema(
+    tmp_path: Path, size: int, logprobs: int | None
+) -> None:
+    options: dict[str, Any] = {"schema": {"enum": ["left", "right"]}, "max_tokens": 12}
+    prompt = [1, *(3 + index * 7 % 250 for index in range(size - 1))]
+    with Model(talking_artifact(), context_tokens=128) as model:
+        expected = model.generate(prompt, max_tokens=1, prompt_logprobs=2)
+        alone = model.generate(prompt, **options, logprobs=logprobs)
+        told = model.generate(
+            prompt, **options, logprobs=logprobs, prompt_logprobs=2, record=tmp_path / "run.sslmr"
+        )
+        assert told == replace(alone, prompt_logprobs=expected.prompt_logprobs)
+        assert told.forced_tokens == alone.forced_tokens
+        assert told.usage.computed_tokens == alone.usage.computed_tokens
+        assert sslm.replay(tmp_path / "run.sslmr", model, schema=options["schema"]).identical
+        # Nothing of it is left behind.
+        assert model.generate(prompt, max_tokens=1, prompt_logprobs=2) == expected

@@ -5,6 +5,7 @@ import dataclasses
 import pickle
 from array import array
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -332,7 +333,7 @@ class Row(NamedTuple):
         (Unknown, "types cannot be found out"),
         (Keyed, "Keyed.by_number"),
         (Chosen, "Chosen.which of the type Literal"),
-        (Row, "of the type type"),
+        (Row, "the class Row"),
         (3, "of the type int"),
         (None, "of the type NoneType"),
         (["a"], "of the type list"),
@@ -341,6 +342,72 @@ class Row(NamedTuple):
 def test_what_has_no_schema_is_refused_by_name(source: object, named: str) -> None:
     with pytest.raises(SchemaSourceError, match=named):
         compiled(source)
+
+
+class Described:
+    """A class that says no JSON Schema of itself."""
+
+    @classmethod
+    def model_json_schema(cls) -> object:
+        raise LookupError("no such type\nfor more, see there")
+
+
+class Adapter:
+    """What tells a JSON Schema, and is none of the sources."""
+
+    def json_schema(self) -> object:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (Described, "the class Described .* its model_json_schema.. says LookupError: no such typ"),
+        (Described(), "a value of the type Described .*: its class, and no object of it$"),
+        (Adapter(), "a value of the type Adapter .* such as what its json_schema.. returns$"),
+        (list[int], "the type list.int. cannot .* pydantic.TypeAdapter......json_schema.. makes$"),
+        (Row(1), "a value of the type Row .* TypedDict class$"),
+    ],
+)
+def test_what_else_to_give_is_told(source: object, said: str) -> None:
+    with pytest.raises(SchemaSourceError, match=said):
+        compiled(source)
+
+
+def test_a_path_is_told_with_what_is_wrong_in_its_file(tmp_path: Path) -> None:
+    path, sslms = tmp_path / "lamp.json", tmp_path / "lamp.sslms"
+    small_schema().save(sslms)
+
+    def notes(act: Callable[[], object]) -> list[str]:
+        with pytest.raises(SslmError) as found:
+            act()
+        return [*getattr(found.value, "__notes__", []), *str(found.value).split()]
+
+    for content in ("{", '{"type": "int"}', '{"minLenght": 1}', "false"):
+        path.write_text(content)
+        assert notes(lambda: compiled(path)).count(str(path)) == 1
+    path.write_text("{")
+    assert str(path) in notes(lambda: Schema.check(path))
+    assert str(path) in notes(lambda: Schema.load(path))
+    assert str(sslms) in notes(lambda: compiled(sslms))
+    assert "compiled" in notes(lambda: compiled(sslms))
+    assert str(tmp_path / "no") in "".join(notes(lambda: Schema.load(tmp_path / "no")))
+
+
+def test_arguments_of_another_type_are_refused_by_name(tmp_path: Path) -> None:
+    model: Any = object()
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("tokenizer", lambda: Schema.compile(SMALL, tokenizer=model)),
+        ("tokenizer", lambda: Schema.compile(SMALL, tokenizer=None)),  # type: ignore[arg-type]
+        ("tokenizer", lambda: Schema.load(tmp_path / "no", tokenizer=model)),
+        ("documents", lambda: compiled(SMALL, documents=3)),
+        ("budget", lambda: compiled(SMALL, budget=3)),
+        ("path", lambda: Schema.load(3)),  # type: ignore[arg-type]
+        ("path", lambda: small_schema().save(3)),  # type: ignore[arg-type]
+    ]
+    for name, call in calls:
+        with pytest.raises(OptionRangeError, match=f"^{name} is "):
+            call()
 
 
 def test_what_cannot_be_enforced_is_told() -> None:

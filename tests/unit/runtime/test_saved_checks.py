@@ -355,6 +355,12 @@ def test_a_refused_score_where_none_was_compared(llama: ReferencePlan) -> None:
             sequence.decode()
 
 
+@pytest.mark.seed_call(
+    "sslm_seq_restore",
+    refusal="SSLM_RESTORE_SCHEMA_MISMATCH",
+    case="a state, or a count of tokens, that no answer of the schema has",
+    here="SaveSchemaStateError",
+)
 def test_places_in_a_schema(llama: ReferencePlan) -> None:
     schema = bound(fields(), llama.program.vocab_size)
     with new_sequence(llama, new_pool(llama)) as sequence:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sslm.errors.base import SslmError
+from sslm.errors.base import SchemaError, SslmError
+from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema import SchemaBudgetError, UnsatisfiableSchemaError
 from sslm.errors.schema_documents import (
     MalformedSchemaError,
@@ -108,6 +109,58 @@ def test_all_refusals_are_found_with_their_places() -> None:
     first = check(schema)[0]
     assert (refused.value.pointer, refused.value.keyword) == (first.pointer, first.keyword)
     assert check({"type": "object"}) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "int"}, "'type' at '/type' of the schema is 'int', expected one of null, "),
+        ({"a": 1, "minimum": [1]}, "'minimum' at '/minimum' of the schema is a list, expected a"),
+        ({"not": {"minLength": 1.5}}, "'minLength' at '/not/minLength' of the schema is 1.5, exp"),
+        ({"items": None}, "'items' at '/items' of the schema is null, expected a schema"),
+        ({"pattern": "("}, "'pattern' at '/pattern' of the schema is '(', expected a regular ex"),
+        ({"$anchor": "a", "not": {"$anchor": "a"}}, "'$anchor' at '/not' of the schema is 'a', "),
+        (b"[]", "the schema is a list of nothing, expected an object, true or false"),
+        ([{}], "the schema is a list, expected an object, true or false"),
+        ("3", "the schema is 3, expected an object, true or false"),
+        ({"$ref": "urn:x"}, "the document 'urn:x' is 'text', expected an object, true or false"),
+        ({"$ref": "#"}, "'$ref' of the schema cannot be enforced exactly: it refers to itself"),
+        ({"not": {"$ref": "#/a"}}, "the reference '#/a' at '/not/$ref' of the schema leads nowhe"),
+        (b" " * 2000000, "the schema has more than 1048576 bytes; make it smaller"),
+        ([[1] * 65536], "the schema has more than 65536 values at '/0/65534'; make it smaller"),
+        ({"a": {3: 1}}, "the schema is not a JSON document: a key at '/a' is not a text, but of"),
+        ({3: 1}, "the schema is not a JSON document: a key is not a text, but of the type int"),
+    ],
+)
+def test_a_message_says_what_was_found_and_where(schema: Any, message: str) -> None:
+    options = SchemaOptions(documents={"urn:x": '"text"'})
+    with pytest.raises(SchemaError) as found:
+        compile_schema(schema, options)
+    assert str(found.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("schema", "hint"),
+    [
+        ({"minLenght": 1}, "did you mean minLength?"),
+        ({"requird": []}, "did you mean required?"),
+        ({"zzz": 1}, "no such keyword is known; correct it"),
+        ({"type": "string", "nullable": True}, 'write type: ["...", "null"]'),
+        ({"type": "string", "format": "uuid4"}, "write uuid, which takes any version"),
+        ({"type": "string", "format": "path"}, "formats='annotate'"),
+    ],
+)
+def test_a_hint_says_what_to_write(schema: Any, hint: str) -> None:
+    (refused,) = check(schema)
+    assert hint in refused.hint
+
+
+def test_options_of_another_kind_are_refused_by_name() -> None:
+    for documents in (3, ["urn:x"], {3: {}}):
+        with pytest.raises(OptionRangeError, match="documents"):
+            SchemaOptions(documents=documents)  # type: ignore[arg-type]
+    with pytest.raises(OptionRangeError, match="budget"):
+        compile_schema({}, budget=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

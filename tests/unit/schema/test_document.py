@@ -91,6 +91,11 @@ def test_size_and_count_stop_at_their_bounds() -> None:
             read_document(source)
 
 
+def test_a_mark_of_the_byte_order_is_no_part_of_the_text() -> None:
+    assert read_document(b"\xef\xbb\xbf[1]") == [1]
+    assert read_document("\ufeff[1]") == [1]
+
+
 def test_a_value_inside_itself_is_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)
@@ -108,7 +113,8 @@ def test_a_value_inside_itself_is_refused() -> None:
         "[Infinity]",
         '{"a": 01}',
         b"\xff",
-        b"\xef\xbb\xbf{}",
+        b"\xef\xbb\xbf\xef\xbb\xbf{}",
+        "\ufeff",
         '"\\ud800"',
         ["\ud800"],
         {"\ud800": 1},

@@ -19,13 +19,19 @@ from tests import json_spacing
 from tests.schema_suite import groups
 from tests.schema_walks import Walker
 
-SCHEMAS: Final = sorted((Path(__file__).parents[2] / "schemas").glob("*.json"))
+LARGE: Final = ("pydantic_order", "pydantic_order_out", "pydantic_zoo")
+"""With thousands of states; ``benchmarks.schema_suite --spacing`` has them, too."""
+SCHEMAS: Final = [
+    path
+    for path in sorted((Path(__file__).parents[2] / "schemas").glob("*.json"))
+    if path.stem not in LARGE
+]
 JUDGES: Final[dict[Spacing, Callable[[bytes], bool]]] = {
     "spaced": json_spacing.is_spaced,
     "flexible": json_spacing.is_flexible,
 }
 MARKS: Final = b' \n,:{}[]"\\1e'
-WANTED_FROM_SUITE: Final = 100
+WANTED_FROM_SUITE: Final = 60
 
 
 def compiled(schema: Any, spacing: Spacing, **options: Any) -> CompiledSchema:
@@ -183,7 +189,7 @@ def test_white_space_counts_against_the_budget() -> None:
     states = compile_schema(schema).automaton.state_count
     assert compile_schema(schema, budget=Budget(states=states + 50)).automaton.state_count == states
     options = SchemaOptions(spacing="flexible")
-    with pytest.raises(SchemaBudgetError, match="the schema as a whole"):
+    with pytest.raises(SchemaBudgetError, match="what grew is white space"):
         compile_schema(schema, options, Budget(states=states + 50))
     steps = 20 * states
     compile_schema(schema, budget=Budget(steps=4 * steps))

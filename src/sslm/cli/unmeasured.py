@@ -1,0 +1,41 @@
+"""Progress of work that cannot tell how far it is."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Final
+
+from sslm.cli.output import Report
+
+_REMINDER_S: Final = 1
+_COMPILING: Final = "compiling the schema"
+
+
+@contextmanager
+def unmeasured(report: Report, what: str) -> Iterator[None]:
+    """Report again and again that a piece of work goes on, so that it is seen if it takes long.
+
+    Args:
+        report: What :func:`sslm.cli.output.progress` gives.
+        what: Is being done in the block, by the thread that is in it.
+    """
+    is_over = threading.Event()
+
+    def remind() -> None:
+        while not is_over.wait(_REMINDER_S):
+            report(what, 0, 0)
+
+    report(what, 0, 0)
+    # Only this thread's: work that never calls back leaves no other one to say anything.
+    reminder = threading.Thread(target=remind, name="sslm-progress", daemon=True)
+    reminder.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        reminder.join()
+
+
+def compiling(report: Report, schema: object = True) -> AbstractContextManager[None]:
+    """Report that the schema of an answer is being compiled, if there is one."""
+    return nullcontext() if schema is None else unmeasured(report, _COMPILING)

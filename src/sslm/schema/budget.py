@@ -25,6 +25,8 @@ so many looks at a position take as long."""
 
 _REPORT_STEPS: Final = 8192
 """Between two reports: a few milliseconds."""
+_REPORT_PLACES: Final = 64
+"""Likewise: each constant is one, and takes a step, whatever its length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,7 @@ class Meter:
         self.budget = budget
         self.steps = 0
         self._report = report
+        self._entered = 0
         # Whichever comes first is all that is looked for at each step.
         self._next_steps = budget.steps if report is None else 0
         self._label = WHOLE_SCHEMA
@@ -68,6 +71,9 @@ class Meter:
         """Say which place in the schema is being compiled from now on."""
         self._label = label
         self._blame = None
+        self._entered += 1
+        if self._report is not None and self._entered % _REPORT_PLACES == 0:
+            self._report(AUTOMATON_WORK, self.steps, self.budget.steps)
 
     def watch(self, blame: Callable[[], str | None]) -> None:
         """Say who knows the place more exactly, until the next one is entered."""

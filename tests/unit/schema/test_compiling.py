@@ -16,7 +16,7 @@ from sslm.errors.schema_documents import (
     SchemaValueError,
     UnsupportedSchemaError,
 )
-from sslm.schema.budget import Budget
+from sslm.schema.budget import Budget, Meter
 from sslm.schema.compiling import check, compile_schema
 from sslm.schema.options import SchemaOptions
 
@@ -305,3 +305,40 @@ def test_known_keys_count_once() -> None:
     keys = {f"k{at}": {"type": "null"} for at in range(300)}
     schema = {**CLOSED, "properties": keys, "required": list(keys)}
     assert compile_schema(schema).allows(dict.fromkeys(keys))
+
+
+def test_long_work_tells_how_far_it_is_and_is_the_same_for_it() -> None:
+    told: list[tuple[str, int, int]] = []
+    texts = {"enum": [f"{number:0100}" for number in range(1000)]}
+    found = compile_schema(texts, report=lambda *facts: told.append(facts))
+    steps = [done for _, done, _ in told]
+    assert steps == sorted(steps)
+    assert {(what, total) for what, _, total in told} == {("schema budget", Budget().steps)}
+    assert found.automaton.state_count == compile_schema(texts).automaton.state_count
+
+
+def test_what_a_report_raises_ends_the_work() -> None:
+    def stop(what: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    for call in (compile_schema, check):
+        with pytest.raises(KeyboardInterrupt):
+            call({"type": "string", "maxLength": 10}, report=stop)
+
+
+def test_a_budget_is_exceeded_at_the_same_step_whoever_is_told() -> None:
+    schema = {"type": "string", "maxLength": 2000}
+    errors = []
+    for report in (None, lambda *facts: None):
+        with pytest.raises(SchemaBudgetError) as caught:
+            compile_schema(schema, budget=Budget(steps=50_000), report=report)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+
+
+def test_long_constants_are_told_of_though_each_is_a_step() -> None:
+    told: list[int] = []
+    meter = Meter(Budget(), lambda what, done, total: told.append(done))
+    for number in range(1000):
+        meter.enter(str(number))
+    assert len(told) > 10

@@ -459,6 +459,7 @@ typedef struct {
     uint32_t *needs_behind;         /* [state_count] */
     uint32_t *path;                 /* [depth_max + 1] */
     uint64_t check_count_max;       /* how many prefixes are looked at, at most */
+    uint32_t last_state;            /* written: the last that was looked at, if that is too much */
 } sslm_token_distances;
 
 /* A schema bound to a vocabulary. Every state leads to an accepting one by tokens that masks allow. */
@@ -555,7 +556,7 @@ void sslm_native_alike_states(const sslm_automaton *automaton, const sslm_links 
                               uint32_t *groups, uint32_t *memory, uint32_t slot_count);
 
 /* SSLM_TOO_MUCH if it would take more checks than allowed. */
-int32_t sslm_native_token_distances(const sslm_token_distances *job);
+int32_t sslm_native_token_distances(sslm_token_distances *job);
 
 void sslm_native_link_states(const sslm_automaton *automaton, const sslm_links *links);
 

@@ -126,7 +126,7 @@ static uint32_t longest_tail(const sslm_token_trie *trie)
     return longest;
 }
 
-int32_t sslm_native_token_distances(const sslm_token_distances *job)
+int32_t sslm_native_token_distances(sslm_token_distances *job)
 {
     const sslm_automaton *automaton = job->automaton;
     uint32_t *queue = job->queue, found_count = 0, tail_max = longest_tail(job->trie);
@@ -141,6 +141,7 @@ int32_t sslm_native_token_distances(const sslm_token_distances *job)
         checked_count += automaton->state_count / 8;
         found_count = 0;
         for (uint32_t i = 0; i < candidate_count; i++) {
+            job->last_state = job->candidates[i];
             if (checked_count > job->check_count_max) return SSLM_TOO_MUCH;
             if (is_token_away(job, job->candidates[i], distance, &checked_count))
                 queue[found_count++] = job->candidates[i];

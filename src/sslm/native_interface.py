@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "9e56cce485f47182a7611ce1e7bae354b3abc1e258f23730cd82fa3660152188"
+HEADER_SHA256: Final = "03a3b2df458ef0f309456a4482951f489a93be915f3c18a9220d162211987828"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -563,6 +563,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x003\x11needs_behind',
             b'\x00\x003\x11path',
             b'\x00\x00\x1e\x11check_count_max',
+            b'\x00\x001\x11last_state',
         ),
         (
             b'\x00\x00\x00\xa6\x00\x00\x00\x02$sslm_token_list',

@@ -12,8 +12,11 @@ from sslm.schema.budget import Report
 from sslm.schema.spans import FREE, OnlyTokens, Split, only_tokens, without_choice
 from sslm.schema.step_table import NO_STATE, StepTable
 from sslm.schema.token_trie import TokenTrie
+from sslm.schema.value_places import value_pointer
 
-_WHERE: Final = "the number of places in its texts that differ in what may follow"
+_WHERE: Final = (
+    "the number of places in its texts that differ in what may follow, lastly in the value at {}"
+)
 
 SPANS_WORK: Final = "schema spans"
 """What is reported while states without a choice get their tokens: how many states were seen."""
@@ -99,7 +102,7 @@ def build_token_tables(
                 raise SchemaBudgetError(
                     what="different masks",
                     limit=limits.SCHEMA_MASK_COUNT_MAX,
-                    where=_WHERE,
+                    where=_WHERE.format(value_pointer(table, state)),
                 )
         indices[state] = index_of_group[group]
     report(MASKS_WORK, count, count)
@@ -147,7 +150,7 @@ class _Work:
             raise SchemaBudgetError(
                 what="looks at the vocabulary",
                 limit=limits.SCHEMA_LOOK_COUNT_MAX,
-                where=_WHERE,
+                where=_WHERE.format(value_pointer(self._table, job.last_state)),
             )
         self._is_spellable = NO_STATE not in distances
         return distances

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sslm.errors.schema import UnspellableSchemaError
+from sslm import limits
+from sslm.errors.schema import SchemaBudgetError, UnspellableSchemaError
+from sslm.schema.compiling import compile_schema
 from sslm.schema.spans import FREE
 from sslm.schema.step_table import NO_STATE, StepTable
 from sslm.schema.token_tables import TokenTables, build_token_tables
 from sslm.schema.token_trie import TokenTrie
+from sslm.schema.value_places import value_pointer
 
 ALPHABET = 'a\\"'
 """One byte of each kind: what has no quotation mark stays inside of a text."""
@@ -171,3 +174,43 @@ def test_without_canonical_spans_every_spelling_is_allowed(
             if target is not None and can_end(target, automaton.state_count)
         }
         assert set(tables.allowed_ids(state)) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "what"),
+    [("SCHEMA_MASK_COUNT_MAX", "different masks"), ("SCHEMA_LOOK_COUNT_MAX", "looks")],
+)
+def test_a_refusal_names_the_value_that_grew(
+    limit: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = {"type": "string", "maxLength": 60}
+    document = {
+        "properties": {"a": {"type": "boolean"}, "b/c": {"type": "array", "items": text}},
+        "required": ["a", "b/c"],
+        "type": "object",
+        "additionalProperties": False,
+    }
+    table = StepTable(compile_schema(document).automaton)
+    tokens = [bytes([byte]) for byte in range(256)] + [b"a" * size for size in range(2, 40)]
+    trie = TokenTrie(dict(enumerate(tokens)), len(tokens))
+    monkeypatch.setattr(limits, limit, 20_000 if what == "looks" else 30)
+    with pytest.raises(SchemaBudgetError, match=what) as refused:
+        build_token_tables(table, trie, None)
+    assert refused.value.where.endswith("lastly in the value at #/b~1c/0")
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer"),
+    [
+        (b"", "#"),
+        (b'{"a', "#"),
+        (b'{"a":', "#/a"),
+        (b'{"a":[[],"x,y",{"b', "#/a/2"),
+        (b'{"a":{"b":1},"c":"\\"', "#/c"),
+        (b'{"a":{"b":1}}', "#"),
+    ],
+)
+def test_a_place_in_a_value_is_where_its_text_breaks_off(text: bytes, pointer: str) -> None:
+    rows = [{byte: at + 1} for at, byte in enumerate(text)]
+    table = StepTable(Ranges([*rows, {}], {len(text)}))
+    assert value_pointer(table, len(text)) == pointer

@@ -96,7 +96,7 @@ class Binding:
             place: One that fits.
             current: Where the mask in use lies, which stays as it is.
         """
-        if place == Place():
+        if place.token_count == 0 and place.state == START:
             return self.first_address
         scratch = self._memory[int(current == self._addresses[0])]
         return self.schema.mask_address(place.state, self.remaining(place), scratch)

@@ -82,7 +82,7 @@ def admit_chosen(state: SequenceState, most: int | None) -> "array[int]":
         return ids
     places = [_taken(binding, state.place, token_id)]
     # A token that ends the answer is followed by none of it.
-    if token_id not in binding.schema.end_ids:
+    if most != 1 and token_id not in binding.schema.end_ids:
         others, behind = _only_span(state, places[0], None if most is None else most - 1)
         ids += others
         places += behind

@@ -219,10 +219,10 @@ class SequenceState:
             if struct.is_rescoring:
                 # Nobody will go on with the last position's token.
                 struct.is_rescoring = struct.is_in_flight = False
-        if place is not None and self.binding is not None:
+        if place is not None and (binding := self.binding) is not None:
             struct.forced_count += forced_count
             struct.schema_state, struct.content_count = place.state, place.token_count
-            struct.span.allowed = self.binding.mask_address(place, struct.span.allowed)
+            struct.span.allowed = binding.mask_address(place, struct.span.allowed)
         self.data.become(struct)
 
     def chosen(self) -> int:

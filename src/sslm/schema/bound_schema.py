@@ -70,11 +70,14 @@ class BoundSchema:
         struct.text_steps = self._pointer("uint32_t *", self._table.text_steps)
         struct.mask_indices = self._pointer("uint32_t *", indices)
         struct.masks = self._pointer("uint32_t *", masks)
-        self._only_tokens, self._mask_indices, self._farthest = (
-            tables.only.tokens,
-            indices,
-            farthest[MARK],
-        )
+        # Of each state: how many tokens have to be left for a mask of the schema's own, which one
+        # that is, its distance, its only token. Side by side, as behind a step of a model what lies
+        # in other places costs a miss each.
+        self._lookups = array("I", bytes(16 * self.state_count))
+        self._lookups[0::4] = array("I", map(_limit, tables.only.tokens, farthest[MARK]))
+        self._lookups[1::4] = indices
+        self._lookups[2::4] = tables.distances
+        self._lookups[3::4] = array("I", (one & NO_STATE for one in tables.only.tokens))
         self._masks_address = int(self._ffi.cast("uintptr_t", struct.masks))
         struct.end_ids = self._pointer("int32_t *", array("i", self.end_ids))
         struct.end_count, struct.mask_words = len(self.end_ids), mask_words
@@ -106,7 +109,7 @@ class BoundSchema:
 
     def distance(self, state: int) -> int:
         """Return the fewest tokens from a state to one where a text may end."""
-        return int(self._tables.distances[state])
+        return self._lookups[4 * state + 2]
 
     def is_accepting(self, state: int) -> bool:
         """Whether a text may end in a state."""
@@ -118,8 +121,8 @@ class BoundSchema:
 
     def only_token(self, state: int) -> int | None:
         """Return the one token that a state allows, or None if there is a choice."""
-        token_id = self._tables.only.tokens[state]
-        return None if token_id == FREE else token_id
+        token_id = self._lookups[4 * state + 3]
+        return None if token_id == NO_STATE else token_id
 
     def step(self, state: int, token_id: int) -> int | None:
         """Return where a token leads from a state, or None if it is not taken."""
@@ -135,9 +138,9 @@ class BoundSchema:
                 as many as complete the text, or ``ANY_COUNT``.
             scratch: ``scratch_size_bytes``, aligned to 4.
         """
-        if self._only_tokens[state] == FREE and remaining > self._farthest[state]:
+        if remaining > self._lookups[4 * state]:
             # As the library does, without the cost of calling it: what most tokens need.
-            return self._masks_address + self.mask_size_bytes * self._mask_indices[state]
+            return self._masks_address + self.mask_size_bytes * self._lookups[4 * state + 1]
         ffi = self._ffi
         # No name for what from_buffer returns: nothing may keep it; see native_library.borrow.
         mask = self._mask(self.struct, state, remaining, ffi.from_buffer("uint32_t *", scratch))
@@ -147,6 +150,11 @@ class BoundSchema:
         pointer, view = borrow(self._ffi, kind, buffer)
         self._alive.append(view)
         return pointer
+
+
+def _limit(only_token: int, farthest: int) -> int:
+    """Return beyond how many tokens a state's mask is one of the schema's own."""
+    return farthest if only_token == FREE else NO_STATE
 
 
 def _bounds(tables: TokenTables, byte_count: int) -> tuple[list["array[int]"], list["array[int]"]]:

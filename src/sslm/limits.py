@@ -317,9 +317,9 @@ of up to 4,600 characters. Building as many takes more than half a second."""
 SCHEMA_TRANSITIONS_MAX: Final = 1 << 20
 """Targets of all states of such an automaton: sixteen for each."""
 
-SCHEMA_STEPS_MAX: Final = 3 << 20
-"""Looks at positions, and what takes as long, while one schema is compiled: about a second and a
-half, so that monsters are refused soon."""
+SCHEMA_STEPS_MAX: Final = 11 << 18
+"""Looks at positions, and what takes as long, while one schema is compiled: about a second, so
+that monsters are refused soon."""
 
 SCHEMA_SIZE_BYTES_MAX: Final = 1 << 20
 """Bytes of a schema document: more than published ones have; each is looked at a few times."""

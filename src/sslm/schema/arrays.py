@@ -14,6 +14,7 @@ from sslm.schema.language import (
     Named,
     Repeat,
     Sequence,
+    Whole,
     either,
     optional,
 )
@@ -150,6 +151,8 @@ def _rest(item: Language, is_after: bool, least: int, most: int | None, label: s
         return NOTHING if least else EMPTY
     if is_after:
         return _repeat(_after_comma(item), least, most, label)
+    # It is needed twice; where alternatives in it begin alike, they are told apart once.
+    item = Whole(item)
     repeated = _repeat(
         _after_comma(item), max(0, least - 1), None if most is None else most - 1, label
     )

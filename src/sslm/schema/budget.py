@@ -19,9 +19,8 @@ WHOLE_SCHEMA: Final = "the schema as a whole"
 """What an error names where no part of the schema has a label."""
 
 
-ROW_STEPS: Final = 6
-"""Steps that are counted for a state, and for each of its targets, whenever its row is worked on:
-so many looks at a position take as long."""
+STATE_STEPS: Final = 8
+"""Steps that are counted for a state whenever its row is worked on, besides one for each target."""
 
 _REPORT_STEPS: Final = 8192
 """Between two reports: a few milliseconds."""

@@ -12,7 +12,7 @@ from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.schema.automaton import Automaton
 from sslm.schema.budget import WHOLE_SCHEMA, Budget, Meter, Report
 from sslm.schema.byte_sets import ShapeTable, byte_set
-from sslm.schema.dfa import Dfa, Growing, explored, trimmed
+from sslm.schema.dfa import Dfa, Growing, explored, explored_to_ends
 from sslm.schema.language import (
     Both,
     Bytes,
@@ -51,13 +51,12 @@ class LanguageCompiler:
 
     def __init__(self, budget: Budget | None = None, report: Report | None = None) -> None:
         self._meter = Meter(budget or Budget(), report)
-        self._table = ShapeTable()
+        self._table = ShapeTable(self._meter)
         empty = Dfa([self._table.empty], [()], bytearray(b"\1"))
         self._nodes = NodeTable(empty)
         # By identity; the expression is kept, so that its number stays its own.
         self._known: dict[int, tuple[Language, int]] = {}
         self._growing: dict[int, Growing] = {}
-        self._compiled: dict[int, Dfa] = {}
 
     def automaton(self, language: Language) -> Automaton:
         """Compile an expression.
@@ -71,7 +70,18 @@ class LanguageCompiler:
         if node == NOTHING:
             raise UnsatisfiableSchemaError(label)
         self._meter.enter(label)
-        return Automaton(self._dfa(node), self._table)
+        dfa = self._nodes.leaves[self._alone(node, label)]
+        assert dfa is not None
+        return Automaton(dfa, self._table)
+
+    def spend(self, steps: int, label: str) -> None:
+        """Count *steps* that finding expressions takes; *label* is the place that they are for.
+
+        Raises:
+            SchemaBudgetError: If the budget is too small.
+        """
+        self._meter.enter(label)
+        self._meter.spend(steps)
 
     def is_empty(self, language: Language) -> bool:
         """Tell whether a language has no string; raises SchemaBudgetError."""
@@ -117,8 +127,10 @@ class LanguageCompiler:
                 found = self._repeated(parts[0], least, most, label)
             case Named():
                 found = parts[0]
-            case Whole() | Shortest():
-                found = self._alone(parts[0], label, shortest=isinstance(language, Shortest))
+            case Whole():
+                found = self._alone(parts[0], label)
+            case Shortest():
+                found = self._shortest(parts[0], label)
             case Spaced(_, spacing):
                 found = self._spaced(parts[0], spacing, label)
             case Both() | Without() | ExactlyOne():
@@ -147,13 +159,12 @@ class LanguageCompiler:
             dfa = Dfa()
             self._meter.admit(len(machine.rows), 0)
             for state, ranges in enumerate(machine.rows):
-                pairs = [(byte_set([(low, high)]), target) for low, high, target in ranges]
-                shape, targets = self._table.row(pairs)
+                sets = tuple([byte_set([(low, high)]) for low, high, _ in ranges])
+                shape, targets = self._table.row(sets, [target for *_, target in ranges])
                 dfa.shapes.append(shape)
                 dfa.targets.append(targets)
                 dfa.accepting.append(state in machine.accepting)
-            trim = trimmed(explored(dfa, self._meter, self._table), self._table)
-            found = self._nodes.leaf(key, minimized(trim, self._meter, self._table), label)
+            found = self._nodes.leaf(key, minimized(dfa, self._meter, self._table), label)
         return found
 
     def _repeated(self, part: int, least: int, most: int | None, label: str) -> int:
@@ -169,19 +180,29 @@ class LanguageCompiler:
         fewest = 0 if self._nodes.is_nullable[part] else least
         return self._nodes.repeat(self._alone(part, label), fewest, most, label)
 
-    def _alone(self, part: int, label: str, *, shortest: bool = False) -> int:
+    def _alone(self, part: int, label: str) -> int:
         """Return the leaf of a part that is compiled on its own."""
-        if part == NOTHING or (self._nodes.kinds[part] == LEAF and not shortest):
+        if part == NOTHING or self._nodes.kinds[part] == LEAF:
             return part
-        key = ("shortest" if shortest else "whole", part)
+        found = self._nodes.wholes.get(part)
+        if found is None:
+            self._check_depth(part)
+            full = explored(self._grow(part), self._meter)
+            dfa = minimized(full, self._meter, self._table)
+            self._growing.pop(part, None)
+            found = self._nodes.wholes[part] = self._nodes.leaf(("whole", part), dfa, label)
+        return found
+
+    def _shortest(self, part: int, label: str) -> int:
+        """Return the leaf of the strings of a part that do not begin with another one of it."""
+        if part == NOTHING:
+            return part
+        key = ("shortest", part)
         found = self._nodes.find(key)
         if found is None:
-            if shortest:
-                self._check_depth(part)
-                growing = explored(self._grow(part), self._meter, self._table, shortest=True)
-                dfa = minimized(growing, self._meter, self._table)
-            else:
-                dfa = self._dfa(part)
+            self._check_depth(part)
+            full = explored_to_ends(self._grow(part), self._meter, self._table)
+            dfa = minimized(full, self._meter, self._table)
             found = self._nodes.leaf(key, dfa, label)
         return found
 
@@ -192,8 +213,10 @@ class LanguageCompiler:
         key = (spacing, part)
         found = self._nodes.find(key)
         if found is None:
-            growing = SpacedAutomaton(self._dfa(part), spacing, self._table, self._meter)
-            full = explored(growing, self._meter, self._table)
+            compact = self._nodes.leaves[self._alone(part, label)]
+            assert compact is not None
+            growing = SpacedAutomaton(compact, spacing, self._table, self._meter)
+            full = explored(growing, self._meter)
             dfa = minimized(full, self._meter, self._table)
             found = self._nodes.leaf(key, dfa, label)
         return found
@@ -216,13 +239,13 @@ class LanguageCompiler:
         if found is None:
             grown = [self._grow(part) for part in parts]
             growing = ProductAutomaton(grown, _RULES[kind], self._table, self._meter)
-            trim = trimmed(explored(growing, self._meter, self._table), self._table)
-            found = self._nodes.leaf(key, minimized(trim, self._meter, self._table), label)
+            full = explored(growing, self._meter)
+            found = self._nodes.leaf(key, minimized(full, self._meter, self._table), label)
         return found
 
     def _grow(self, node: int) -> Growing:
         """Return an automaton of a node, grown as far as it was needed so far."""
-        leaf = self._nodes.leaves[node] or self._compiled.get(node)
+        leaf = self._nodes.leaves[self._nodes.wholes.get(node, node)]
         if leaf is not None:
             return leaf
         found = self._growing.get(node)
@@ -230,16 +253,6 @@ class LanguageCompiler:
             found = PositionAutomaton(node, self._nodes, self._table, self._meter)
             self._growing[node] = found
         return found
-
-    def _dfa(self, node: int) -> Dfa:
-        """Return the smallest automaton of a node that has a string."""
-        leaf = self._nodes.leaves[node] or self._compiled.get(node)
-        if leaf is None:
-            self._check_depth(node)
-            full = explored(self._grow(node), self._meter, self._table)
-            leaf = self._compiled[node] = minimized(full, self._meter, self._table)
-            self._growing.pop(node, None)
-        return leaf
 
     def _check_depth(self, node: int) -> None:
         """Refuse at once what would surely need too many states."""

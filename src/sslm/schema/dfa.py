@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from sslm.schema.budget import ROW_STEPS, Meter
+from sslm.schema.budget import Meter
 from sslm.schema.byte_sets import ShapeTable
+
+UNKNOWN: Final = -1
+"""The shape of a state whose row has not been asked for."""
 
 
 @dataclass(slots=True)
@@ -22,13 +25,8 @@ class Dfa:
     targets: list[tuple[int, ...]] = field(default_factory=list)
     accepting: bytearray = field(default_factory=bytearray)
 
-    def row(self, state: int) -> tuple[int, tuple[int, ...]]:
-        """Return shape and targets of *state*."""
-        return self.shapes[state], self.targets[state]
-
-    def accepts(self, state: int) -> bool:
-        """Tell whether a string may end in *state*."""
-        return bool(self.accepting[state])
+    def grow(self, state: int) -> None:
+        """Find the row of *state*: nothing to do, as all are known."""
 
     def blame(self) -> str | None:
         """Return the place that grew, if known: never, as nothing grows here any more."""
@@ -36,84 +34,73 @@ class Dfa:
 
 
 class Growing(Protocol):
-    """An automaton whose states are numbered as they are met; 0 is the start."""
+    """An automaton whose states are numbered as they are met; 0 is the start.
 
-    def row(self, state: int) -> tuple[int, tuple[int, ...]]:
-        """Return shape and targets of *state*, finding them when first asked."""
+    Every state that was met can be reached from the start.
 
-    def accepts(self, state: int) -> bool:
-        """Tell whether a string may end in *state*."""
+    Attributes:
+        shapes: Of each state that was met; *UNKNOWN* until it has grown.
+        targets: Of each state that was met; none until it has grown.
+        accepting: One byte for each state that was met: 1 where a string may end.
+    """
+
+    shapes: list[int]
+    targets: list[tuple[int, ...]]
+    accepting: bytearray
+
+    def grow(self, state: int) -> None:
+        """Find shape and targets of a state that has none, and count what that takes."""
 
     def blame(self) -> str | None:
         """Return the place in the schema that most of the latest states come from, if known."""
 
 
-def explored(growing: Growing, meter: Meter, table: ShapeTable, *, shortest: bool = False) -> Dfa:
+def explored(growing: Growing, meter: Meter) -> Dfa:
     """Build all of an automaton.
 
     Args:
         growing: The automaton, which has a start.
         meter: Checked at every state.
-        table: Where shapes are.
-        shortest: Whether no string of the result begins with another one of it.
+    """
+    meter.watch(growing.blame)
+    shapes, targets = growing.shapes, growing.targets
+    grow, admit = growing.grow, meter.admit
+    transitions = state = 0
+    while state < len(shapes):
+        if shapes[state] < 0:
+            grow(state)
+        transitions += len(targets[state])
+        admit(len(shapes), transitions)
+        state += 1
+    return Dfa(shapes, targets, growing.accepting)
+
+
+def explored_to_ends(growing: Growing, meter: Meter, table: ShapeTable) -> Dfa:
+    """Build the strings of an automaton that do not begin with another one of it.
+
+    What is behind the first state in which a string may end is not looked at.
     """
     meter.watch(growing.blame)
     found = Dfa()
     transitions = 0
     numbers = {0: 0}
     order = [0]
+    targets: tuple[int, ...]
     for state in order:
-        accepts = growing.accepts(state)
-        shape, targets = (table.empty, ()) if shortest and accepts else growing.row(state)
+        shape, targets, accepts = table.empty, (), growing.accepting[state]
+        if not accepts:
+            if growing.shapes[state] < 0:
+                growing.grow(state)
+            shape, targets = growing.shapes[state], growing.targets[state]
         for target in targets:
             if target not in numbers:
                 numbers[target] = len(order)
                 order.append(target)
         transitions += len(targets)
-        meter.spend(ROW_STEPS * (len(targets) + 1))
         meter.admit(len(order), transitions)
         found.shapes.append(shape)
         found.targets.append(tuple(map(numbers.__getitem__, targets)))
         found.accepting.append(accepts)
-    return found
-
-
-def predecessors(dfa: Dfa) -> list[list[int]]:
-    """Return for each state of *dfa* those with a transition to it, each once, ascending."""
-    found: list[list[int]] = [[] for _ in dfa.shapes]
-    for state, targets in enumerate(dfa.targets):
-        for target in targets:
-            found[target].append(state)
-    return found
-
-
-def trimmed(dfa: Dfa, table: ShapeTable) -> Dfa:
-    """Return *dfa* without the states from which no accepting one can be reached."""
-    before = predecessors(dfa)
-    is_live = bytearray(dfa.accepting)
-    waiting = [state for state, accepts in enumerate(is_live) if accepts]
-    for state in waiting:
-        for source in before[state]:
-            if not is_live[source]:
-                is_live[source] = 1
-                waiting.append(source)
-    if len(waiting) == len(is_live):
-        return dfa
-    if not is_live or not is_live[0]:
-        return Dfa()
-    numbers: dict[int, int] = {}
-    for state, lives in enumerate(is_live):
-        if lives:
-            numbers[state] = len(numbers)
-    found = Dfa()
-    for state in numbers:
-        shape, row = dfa.row(state)
-        kept = [(s, t) for s, t in zip(table.sets[shape], row, strict=True) if is_live[t]]
-        shape = shape if len(kept) == len(row) else table.shape(tuple([s for s, _ in kept]))
-        row = tuple([numbers[t] for _, t in kept])
-        found.shapes.append(shape)
-        found.targets.append(row)
-        found.accepting.append(dfa.accepting[state])
     return found
 
 

@@ -31,6 +31,10 @@ _COMPLEMENT: Final = (
 )
 
 
+_SCHEMA_STEPS: Final = 100
+"""Steps of compiling that are counted for a schema at a place, beside its automata."""
+
+
 class Evaluator:
     """Finds which values at a place a schema allows.
 
@@ -127,6 +131,7 @@ class Evaluator:
         if isinstance(schema, dict):
             self._check(member, schema)
             self.spend(member, len(place.names) + place.prefix_count)
+            self.compiler.spend(_SCHEMA_STEPS, f"#{shown(member.node.pointer)}")
         found = self.evaluated(member, place)
         if isinstance(schema, dict):
             for kind, keyword, of_kind in (

@@ -36,6 +36,7 @@ class NodeTable:
         depths: A length of a path through different states that an automaton built state by state
             from a node takes at least; 0 where nothing simple can be said.
         labels: The place in the schema a node was first met at.
+        wholes: Of nodes that were compiled on their own, the leaf that means the same.
     """
 
     def __init__(self, empty: Dfa) -> None:
@@ -46,6 +47,7 @@ class NodeTable:
         self.shortest: list[int] = []
         self.depths: list[int] = []
         self.labels: list[str] = []
+        self.wholes: dict[int, int] = {}
         self._numbers: dict[Key, int] = {}
         self.leaf(("bytes", b""), empty, "")
 

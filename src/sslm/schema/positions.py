@@ -10,9 +10,9 @@ so a state costs about as much as its row, and a thousand repetitions cost a tho
 from collections import Counter
 from typing import Final
 
-from sslm.schema.budget import Meter
-from sslm.schema.byte_sets import ShapeTable
-from sslm.schema.dfa import Dfa
+from sslm.schema.budget import STATE_STEPS, Meter
+from sslm.schema.byte_sets import Row, ShapeTable
+from sslm.schema.dfa import UNKNOWN, Dfa
 from sslm.schema.nodes import EITHER, LEAF, REPEAT, SEQUENCE, NodeTable
 
 END: Final = 0
@@ -24,14 +24,37 @@ ACCEPT: Final = -1
 _STATE_BITS: Final = 32
 _STATE_MASK: Final = (1 << _STATE_BITS) - 1
 
+_JOINT_STEPS: Final = 8
+
 _BLAMED_STATES: Final = 512
 """Latest states among which the place that grows is looked for."""
+
+
+class _Arrivals(dict[int, int]):
+    """What one arrives at in the states of a leaf, for one use of it: a state of the whole."""
+
+    def __init__(self, whole: "PositionAutomaton", leaf: Dfa, use: int) -> None:
+        self._whole = whole
+        self._leaf = leaf
+        self._base = use << _STATE_BITS
+
+    def __missing__(self, leaf_state: int) -> int:
+        position = self._base | leaf_state
+        if self._leaf.accepting[leaf_state]:
+            found = self._whole.state(self._whole.arrived(position))
+        else:
+            found = self._whole.add((position,))
+        self[leaf_state] = found
+        return found
 
 
 class PositionAutomaton:
     """A growing automaton over one node; see :class:`sslm.schema.dfa.Growing`."""
 
     def __init__(self, node: int, nodes: NodeTable, table: ShapeTable, meter: Meter) -> None:
+        self.shapes: list[int] = []
+        self.targets: list[tuple[int, ...]] = []
+        self.accepting = bytearray()
         self._nodes = nodes
         self._table = table
         self._meter = meter
@@ -42,25 +65,29 @@ class PositionAutomaton:
         # A use of a leaf with what follows it: its positions are this number and a state.
         self._uses: list[tuple[Dfa, int]] = []
         self._use_numbers: dict[tuple[int, int], int] = {}
-        self._after: dict[int, tuple[int, ...]] = {}
-        self._state_after: dict[int, int] = {}
+        self._arrivals: list[_Arrivals] = []
+        self._moves: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] = {}
         self._states: list[tuple[int, ...]] = []
         self._state_numbers: dict[tuple[int, ...], int] = {}
-        self._rows: dict[int, tuple[int, tuple[int, ...]]] = {}
-        self._state(self._entered(node, 0, END))
+        self.state(self._entered(node, 0, END))
 
-    def row(self, state: int) -> tuple[int, tuple[int, ...]]:
-        """Return shape and targets of *state*, finding them when first asked."""
-        found = self._rows.get(state)
-        if found is None:
-            positions = self._states[state]
-            found = self._single(positions[0]) if len(positions) == 1 else self._joint(positions)
-            self._rows[state] = found
-        return found
-
-    def accepts(self, state: int) -> bool:
-        """Tell whether a string may end in *state*."""
-        return self._states[state][0] == ACCEPT
+    def grow(self, state: int) -> None:
+        """Find shape and targets of a state."""
+        positions = self._states[state]
+        if len(positions) > 1:
+            self.shapes[state], self.targets[state] = self._joint(positions)
+        elif positions[0] == ACCEPT:
+            self.shapes[state] = self._table.empty
+        else:
+            position = positions[0]
+            use, leaf_state = position >> _STATE_BITS, position & _STATE_MASK
+            leaf = self._uses[use][0]
+            row = leaf.targets[leaf_state]
+            self._meter.spend(STATE_STEPS + len(row))
+            found = tuple(map(self._arrivals[use].__getitem__, row))
+            self.shapes[state], self.targets[state] = self._table.merged(
+                leaf.shapes[leaf_state], found
+            )
 
     def blame(self) -> str | None:
         """Return the label of the part, repeated if any, that most of the latest states are in."""
@@ -81,70 +108,67 @@ class PositionAutomaton:
             nearest = nearest or label
         return nearest
 
-    def _single(self, position: int) -> tuple[int, tuple[int, ...]]:
-        """Return the row of a state with one position."""
-        if position == ACCEPT:
-            return self._table.empty, ()
-        use, leaf_state = position >> _STATE_BITS, position & _STATE_MASK
-        leaf = self._uses[use][0]
-        shape, base = leaf.shapes[leaf_state], use << _STATE_BITS
-        after = self._state_after
-        targets = []
-        for leaf_target in leaf.targets[leaf_state]:
-            following = base | leaf_target
-            target = after.get(following)
-            if target is None:
-                target = after[following] = self._state(self._arrived(following))
-            targets.append(target)
-        if len(set(targets)) != len(targets):
-            return self._table.row(zip(self._table.sets[shape], targets, strict=True))
-        return shape, tuple(targets)
-
-    def _joint(self, positions: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    def _joint(self, positions: tuple[int, ...]) -> Row:
         """Return the row of a state with several positions."""
         pieces: dict[int, list[int]] = {}
-        covered = 0
-        self._meter.spend(len(positions))
+        covered = looks = 0
+        moves = self._moves
         for position in positions:
-            if position == ACCEPT:
-                continue
-            use, leaf_state = position >> _STATE_BITS, position & _STATE_MASK
-            leaf = self._uses[use][0]
-            base = use << _STATE_BITS
-            sets = self._table.sets[leaf.shapes[leaf_state]]
-            for bytes_in, target in zip(sets, leaf.targets[leaf_state], strict=True):
-                following = self._arrived(base | target)
+            known = moves.get(position)
+            if known is None:
+                known = moves[position] = self._moved(position)
+            looks += len(known) + 1
+            for bytes_in, following in known:
                 if not bytes_in & covered:
                     pieces[bytes_in] = list(following)
                 elif bytes_in in pieces:
                     pieces[bytes_in] += following
                 else:
+                    looks += len(pieces)
                     _overlay(pieces, bytes_in, following)
                 covered |= bytes_in
-        self._meter.spend(sum(map(len, pieces.values())))
-        return self._table.row((piece, self._state(tuple(p))) for piece, p in pieces.items())
+        looks += sum(map(len, pieces.values()))
+        self._meter.spend(_JOINT_STEPS + looks)
+        return self._table.row(tuple(pieces), [self.state(tuple(p)) for p in pieces.values()])
 
-    def _state(self, positions: tuple[int, ...]) -> int:
+    def _moved(self, position: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Return the sets of bytes that lead on from a position, with where they lead."""
+        if position == ACCEPT:
+            return ()
+        use, leaf_state = position >> _STATE_BITS, position & _STATE_MASK
+        leaf, base = self._uses[use][0], use << _STATE_BITS
+        sets = self._table.sets[leaf.shapes[leaf_state]]
+        following = [self.arrived(base | target) for target in leaf.targets[leaf_state]]
+        return tuple(zip(sets, following, strict=True))
+
+    def state(self, positions: tuple[int, ...]) -> int:
         """Return the number of the state with *positions*, in any order, some perhaps twice."""
         if len(positions) > 1:
             positions = tuple(sorted(set(positions)))
+        if len(positions) == 1 and positions[0] != ACCEPT:
+            # A single position is one from which its leaf goes on, and where it does not end.
+            return self._arrivals[positions[0] >> _STATE_BITS][positions[0] & _STATE_MASK]
         number = self._state_numbers.get(positions)
         if number is None:
-            number = self._state_numbers[positions] = len(self._states)
-            self._states.append(positions)
+            number = self._state_numbers[positions] = self.add(positions)
         return number
 
-    def _arrived(self, position: int) -> tuple[int, ...]:
+    def add(self, positions: tuple[int, ...]) -> int:
+        """Give a state, which was not met before, its number."""
+        self._states.append(positions)
+        self.shapes.append(UNKNOWN)
+        self.targets.append(())
+        self.accepting.append(positions[0] == ACCEPT)
+        return len(self._states) - 1
+
+    def arrived(self, position: int) -> tuple[int, ...]:
         """Return the positions at which one is on arriving at a state of a leaf."""
-        found = self._after.get(position)
-        if found is None:
-            leaf, frame = self._uses[position >> _STATE_BITS]
-            leaf_state = position & _STATE_MASK
-            found = (position,) if leaf.targets[leaf_state] else ()
-            if leaf.accepting[leaf_state]:
-                found += self._followed(frame)
-            self._after[position] = found
-        return found
+        leaf, frame = self._uses[position >> _STATE_BITS]
+        leaf_state = position & _STATE_MASK
+        if not leaf.accepting[leaf_state]:
+            return (position,)
+        followed = self._followed(frame)
+        return (position, *followed) if leaf.targets[leaf_state] else followed
 
     def _followed(self, frame: int) -> tuple[int, ...]:
         """Return the positions at which one is where *frame* begins."""
@@ -174,6 +198,9 @@ class PositionAutomaton:
             found[ACCEPT] = None
             return []
         nodes = self._nodes
+        if not index:
+            # What was compiled on its own is one leaf, whose alternatives were told apart.
+            node = nodes.wholes.get(node, node)
         kind, parts = nodes.kinds[node], nodes.parts[node]
         if kind == LEAF:
             leaf = self._begun(node, frame, found)
@@ -200,6 +227,7 @@ class PositionAutomaton:
             use = self._use_numbers[node, frame] = len(self._uses)
             dfa = self._nodes.leaves[node]
             assert dfa is not None
+            self._arrivals.append(_Arrivals(self, dfa, use))
             self._uses.append((dfa, frame))
         leaf = self._uses[use][0]
         if leaf.targets[0]:

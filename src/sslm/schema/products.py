@@ -7,11 +7,12 @@ differ in.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import getitem
 from typing import Final
 
-from sslm.schema.budget import Meter
+from sslm.schema.budget import STATE_STEPS, Meter
 from sslm.schema.byte_sets import ShapeTable
-from sslm.schema.dfa import Growing
+from sslm.schema.dfa import UNKNOWN, Growing
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,60 +20,75 @@ class Rule:
     """What a product is.
 
     Attributes:
-        lives: Whether a combination can still lead to a string, from the states of the parts.
+        needed: Of how many parts, given first, a string must be able to go on in each for the
+            combination to lead to a string; None for all. If it is 0, one of any must.
         accepts: Whether a string ends, from whether it does in each part.
     """
 
-    lives: Callable[[tuple[int, ...]], bool]
-    accepts: Callable[[list[bool]], bool]
+    needed: int | None
+    accepts: Callable[[list[int]], bool]
 
 
-BOTH: Final = Rule(lambda states: min(states) >= 0, all)
-WITHOUT: Final = Rule(lambda states: states[0] >= 0, lambda ends: ends[0] and not ends[1])
-EXACTLY_ONE: Final = Rule(lambda states: max(states) >= 0, lambda ends: sum(ends) == 1)
+BOTH: Final = Rule(None, all)
+WITHOUT: Final = Rule(1, lambda ends: bool(ends[0] and not ends[1]))
+EXACTLY_ONE: Final = Rule(0, lambda ends: sum(ends) == 1)
+
+
+class _States(dict[tuple[int, ...], int]):
+    """The numbers of combinations, which get one when first asked for."""
+
+    def __init__(self, product: "ProductAutomaton") -> None:
+        self._product = product
+
+    def __missing__(self, states: tuple[int, ...]) -> int:
+        return self._product.add(states)
 
 
 class ProductAutomaton:
     """A growing automaton over parts that grow too; see :class:`sslm.schema.dfa.Growing`."""
 
     def __init__(self, parts: list[Growing], rule: Rule, table: ShapeTable, meter: Meter) -> None:
+        self.shapes: list[int] = []
+        self.targets: list[tuple[int, ...]] = []
+        self.accepting = bytearray()
         self._parts = parts
-        self._rule = rule
+        self._needed = len(parts) if rule.needed is None else rule.needed
+        self._accepts = rule.accepts
         self._table = table
         self._meter = meter
-        start = (0,) * len(parts)
-        self._states = [start]
-        self._numbers = {start: 0}
+        self._states: list[tuple[int, ...]] = []
+        self._numbers = _States(self)
+        self.add((0,) * len(parts))
 
-    def row(self, state: int) -> tuple[int, tuple[int, ...]]:
-        """Return shape and targets of *state*."""
-        empty = (self._table.empty, ())
-        rows = [
-            part.row(of_part) if of_part >= 0 else empty
-            for part, of_part in zip(self._parts, self._states[state], strict=True)
-        ]
-        targets = [row for _, row in rows]
-        sets, numbers = [], []
-        pieces = self._table.crossing(tuple([shape for shape, _ in rows]))
-        self._meter.spend(len(pieces) * len(rows))
-        for piece, indices in pieces:
-            reached = tuple(
-                [row[i] if i >= 0 else -1 for row, i in zip(targets, indices, strict=True)]
-            )
-            if not self._rule.lives(reached):
+    def add(self, states: tuple[int, ...]) -> int:
+        """Give a combination, which was not met before, its number."""
+        number = self._numbers[states] = len(self._states)
+        self._states.append(states)
+        self.shapes.append(UNKNOWN)
+        self.targets.append(())
+        pairs = zip(self._parts, states, strict=True)
+        self.accepting.append(self._accepts([s >= 0 and part.accepting[s] for part, s in pairs]))
+        return number
+
+    def grow(self, state: int) -> None:
+        """Find shape and targets of a state."""
+        shapes: list[int] = []
+        rows: list[tuple[int, ...]] = []
+        for part, of_part in zip(self._parts, self._states[state], strict=True):
+            if of_part < 0:
+                shapes.append(self._table.empty)
+                rows.append((-1,))
                 continue
-            number = self._numbers.get(reached)
-            if number is None:
-                number = self._numbers[reached] = len(self._states)
-                self._states.append(reached)
-            sets.append(piece)
-            numbers.append(number)
-        return self._table.ordered_row(sets, numbers)
-
-    def accepts(self, state: int) -> bool:
-        """Tell whether a string may end in *state*."""
-        states = zip(self._parts, self._states[state], strict=True)
-        return self._rule.accepts([s >= 0 and part.accepts(s) for part, s in states])
+            if part.shapes[of_part] < 0:
+                part.grow(of_part)
+            shapes.append(part.shapes[of_part])
+            # Index -1 stands for no target.
+            rows.append((*part.targets[of_part], -1))
+        shape, pieces = self._table.crossing(tuple(shapes), self._needed)
+        self._meter.spend(STATE_STEPS + (len(pieces) + 1) * len(rows))
+        numbers = self._numbers
+        found = tuple([numbers[tuple(map(getitem, rows, indices))] for indices in pieces])
+        self.shapes[state], self.targets[state] = self._table.merged(shape, found)
 
     def blame(self) -> str | None:
         """Return None: a product grows as a whole."""

@@ -8,9 +8,9 @@ passes on what the automaton is to read, and keeps blanks and line ends to itsel
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sslm.schema.budget import Meter
+from sslm.schema.budget import STATE_STEPS, Meter
 from sslm.schema.byte_sets import EVERY_BYTE, NO_BYTE, ShapeTable
-from sslm.schema.dfa import Dfa
+from sslm.schema.dfa import UNKNOWN, Dfa
 
 Spacing = Literal["compact", "spaced", "flexible"]
 """Where white space stands; see :class:`sslm.schema.options.SchemaOptions`."""
@@ -119,24 +119,23 @@ class SpacedAutomaton:
         self._meter = meter
         self._wanted = [self._bytes_wanted(mode) for mode in self._modes]
         self._pieces: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-        self._states = [(0, OUTSIDE)]
-        self._numbers = {(0, OUTSIDE): 0}
+        self.shapes: list[int] = []
+        self.targets: list[tuple[int, ...]] = []
+        self.accepting = bytearray()
+        self._states: list[tuple[int, int]] = []
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._number(0, OUTSIDE)
 
-    def row(self, state: int) -> tuple[int, tuple[int, ...]]:
-        """Return shape and targets of *state*."""
+    def grow(self, state: int) -> None:
+        """Find shape and targets of a state."""
         inner, mode = self._states[state]
-        shape, targets = self._dfa.row(inner)
-        pieces = self._divided(shape, mode)
-        self._meter.spend(len(pieces))
-        return self._table.row(
-            (piece, self._number(inner if index < 0 else targets[index], following))
-            for piece, index, following in pieces
+        targets = self._dfa.targets[inner]
+        pieces = self._divided(self._dfa.shapes[inner], mode)
+        self._meter.spend(STATE_STEPS + len(pieces))
+        self.shapes[state], self.targets[state] = self._table.row(
+            tuple([piece for piece, *_ in pieces]),
+            [self._number(inner if at < 0 else targets[at], after) for _, at, after in pieces],
         )
-
-    def accepts(self, state: int) -> bool:
-        """Tell whether a string may end in *state*."""
-        inner, mode = self._states[state]
-        return mode == OUTSIDE and self._dfa.accepts(inner)
 
     def blame(self) -> str | None:
         """Return that it is white space for which states are added."""
@@ -146,6 +145,9 @@ class SpacedAutomaton:
         number = self._numbers.setdefault((inner, mode), len(self._states))
         if number == len(self._states):
             self._states.append((inner, mode))
+            self.shapes.append(UNKNOWN)
+            self.targets.append(())
+            self.accepting.append(mode == OUTSIDE and self._dfa.accepting[inner])
         return number
 
     def _divided(self, shape: int, mode: int) -> list[tuple[int, int, int]]:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from sslm.cli.logprobs import logprob_facts, note_logprobs
-from sslm.cli.output import note, print_json, print_text, progress
+from sslm.cli.output import Report, note, print_json, print_text, progress
 from sslm.cli.unmeasured import compiling
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def keep_silent(text: str) -> None:
 
 
 def read_answer(
-    start: "Callable[[Callable[[int, int], None]], _Stream]",
+    start: "Callable[[Callable[[int, int], None], Report], _Stream]",
     *,
     on_text: Callable[[str], None],
     no_progress: bool,
@@ -89,7 +89,8 @@ def read_answer(
     """Read a stream to its end; until its first piece, show how much of the prompt is taken in.
 
     Args:
-        start: Makes the stream; its argument is what the stream tells its progress to.
+        start: Makes the stream; its arguments are what that tells how much of the prompt is taken
+            in, and how far its schema is.
         on_text: Gets the pieces.
         no_progress: The option of this name.
         on_interrupt: Gets the stream after Ctrl-C, before it is closed.
@@ -97,8 +98,8 @@ def read_answer(
     """
     with ExitStack() as prefill:
         report = prefill.enter_context(progress(is_shown=not no_progress))
-        with compiling(report, schema):
-            made = start(lambda done, total: report("prompt", done, total))
+        with compiling(report, schema) as tell:
+            made = start(lambda done, total: report("prompt", done, total), tell)
         with made as stream:
             try:
                 for chunk in stream:

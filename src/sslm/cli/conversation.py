@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sslm.cli.answers import note_cut, note_digest, read_answer
 from sslm.cli.logprobs import note_logprobs
-from sslm.cli.output import note, print_text, shown
+from sslm.cli.output import Report, note, print_text, shown
 from sslm.cli.record_folder import RecordFolder
 from sslm.errors.base import SslmError
 from sslm.errors.commands import OutputExistsError, SavedFileExistsError
@@ -61,12 +61,12 @@ class Conversation:
         """
         record = self._records.next_path() if self._records else None
         return self._show_answer(
-            lambda on_progress: self._session.stream(
+            lambda on_progress, told: self._session.stream(
                 text,
                 deadline_s=self._deadline_s,
                 record=record,
                 on_progress=on_progress,
-                **self._options,
+                **(self._options | {"on_schema_progress": told}),
             )
         )
 
@@ -92,17 +92,19 @@ class Conversation:
         at = self._said()[number - 1]
         record = self._records.next_path() if self._records else None
         return self._show_answer(
-            lambda on_progress: self._session.edit_stream(
+            lambda on_progress, told: self._session.edit_stream(
                 at,
                 text,
                 deadline_s=self._deadline_s,
                 record=record,
                 on_progress=on_progress,
-                **self._options,
+                **(self._options | {"on_schema_progress": told}),
             )
         )
 
-    def _show_answer(self, start: "Callable[[Callable[[int, int], None]], SessionStream]") -> bool:
+    def _show_answer(
+        self, start: "Callable[[Callable[[int, int], None], Report], SessionStream]"
+    ) -> bool:
         has_begun = False
         before = self._session.messages
 

@@ -106,13 +106,13 @@ def generate_command(
             show_answers(answers, opened, is_json=json)
             return
         completion = read_answer(
-            lambda on_progress: opened.stream(
+            lambda on_progress, on_schema_progress: opened.stream(
                 text,
                 deadline_s=deadline_s,
                 record=record,
                 record_segments=record_segments,
                 on_progress=on_progress,
-                **options,
+                **(options | {"on_schema_progress": on_schema_progress}),
             ),
             on_text=keep_silent if json else print_text,
             no_progress=no_progress,
@@ -134,7 +134,8 @@ def _several(
     with progress(is_shown=not no_progress) as report, ExitStack() as first:
         if options.get("schema") is not None:
             # It is compiled before, which may take longer than the answers.
-            first.enter_context(unmeasured(report, "the first answer"))
+            told = first.enter_context(unmeasured(report, "the first answer"))
+            options = options | {"on_schema_progress": told}
 
         def tell(done: int, total: int) -> None:
             first.close()

@@ -184,7 +184,9 @@ def _branch(
     if not is_json:
         print_text(kept)
     completion = read_answer(
-        lambda on_progress: model.branch(record, token_count, on_progress=on_progress, **options),
+        lambda on_progress, _: model.branch(
+            record, token_count, on_progress=on_progress, **options
+        ),
         on_text=keep_silent if is_json else print_text,
         no_progress=no_progress,
     )

@@ -67,11 +67,11 @@ def check(
     """
     with (
         progress(is_shown=not no_progress) as report,
-        compiling(report),
+        compiling(report) as tell,
         about_file(str(file)),
     ):
-        refusals = choices.check(file)
-        states = None if refusals else choices.state_count(file)
+        refusals = choices.check(file, tell)
+        states = None if refusals else choices.state_count(file, tell)
     if as_json:
         facts = [
             {"pointer": one.pointer, "keyword": one.keyword, "hint": one.hint} for one in refusals
@@ -126,8 +126,11 @@ def compile_command(
         report("reading the vocabulary", 0, 0)
         with about_file(str(path)):
             tokenizer = local_tokenizer(path)
-        with compiling(report), about_file(str(file)):
-            schema = choices.compile(file, tokenizer, name=name, canonical_spans=canonical_spans)
+        with compiling(report) as tell, about_file(str(file)):
+            spans = canonical_spans
+            schema = choices.compile(
+                file, tokenizer, name=name, canonical_spans=spans, on_progress=tell
+            )
     write_prepared_schema(out, schema.prepared, is_replaced=force)
     facts = {"path": str(out), **facts_of(schema)}
     if as_json:

@@ -92,11 +92,12 @@ def _prepared(
     found = []
     for index, file in enumerate(files):
         report("compiling schemas", index, len(files))
-        with unmeasured(report, f"compiling {shown(file.name)}"), about_file(str(file)):
+        what = f"compiling {shown(file.name)}"
+        with unmeasured(report, what) as tell, about_file(str(file)):
             if is_schema_file(file):
-                schema = Schema.load(file, tokenizer=tokenizer)
+                schema = Schema.load(file, tokenizer=tokenizer, on_progress=tell)
             else:
-                schema = choices.compile(file, tokenizer)
+                schema = choices.compile(file, tokenizer, on_progress=tell)
             found.append(schema if name is None else schema.renamed(name))
     report("compiling schemas", len(files), len(files))
     return found

@@ -8,6 +8,7 @@ import typer
 
 from sslm import limits
 from sslm.cli.numbers import number
+from sslm.cli.output import Report
 from sslm.cli.signatures import Command, taking
 
 if TYPE_CHECKING:
@@ -98,20 +99,21 @@ class SchemaChoices:
 
     values: dict[str, Any]
 
-    def check(self, source: object) -> "list[Unsupported]":
+    def check(self, source: object, on_progress: Report) -> "list[Unsupported]":
         """Return what cannot be enforced."""
         from sslm.engine.schema import Schema
 
-        return Schema.check(source, **self.values)
+        return Schema.check(source, on_progress=on_progress, **self.values)
 
-    def state_count(self, source: object) -> int:
+    def state_count(self, source: object, on_progress: Report) -> int:
         """Compile as far as no vocabulary is needed; return the states of the automaton."""
         from sslm.engine.schema_sources import schema_document
         from sslm.schema.compiling import compile_schema
         from sslm.schema.options import SchemaOptions
 
         options = SchemaOptions(**self.values)
-        return compile_schema(schema_document(source), options).automaton.state_count
+        compiled = compile_schema(schema_document(source), options, report=on_progress)
+        return compiled.automaton.state_count
 
     def compile(self, source: object, tokenizer: "Tokenizer", **options: Any) -> "Schema":
         """Compile a schema."""

@@ -106,10 +106,10 @@ def show(
     if tokenizer_path is not None:
         with (
             progress(is_shown=not no_progress) as report,
-            unmeasured(report, "compiling the schema again"),
+            unmeasured(report, "compiling the schema again") as tell,
             about_file(str(path)),
         ):
-            schema.cross_check(local_tokenizer(tokenizer_path))
+            schema.cross_check(local_tokenizer(tokenizer_path), on_progress=tell)
     _print(schema, path, is_checked=tokenizer_path is not None, is_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""Progress of work that cannot tell how far it is."""
+"""Progress of work that cannot always tell how far it is."""
 
 import threading
 from collections.abc import Iterator
@@ -12,30 +12,40 @@ _COMPILING: Final = "compiling the schema"
 
 
 @contextmanager
-def unmeasured(report: Report, what: str) -> Iterator[None]:
+def unmeasured(report: Report, what: str) -> Iterator[Report]:
     """Report again and again that a piece of work goes on, so that it is seen if it takes long.
 
     Args:
         report: What :func:`sslm.cli.output.progress` gives.
         what: Is being done in the block, by the thread that is in it.
+
+    Yields:
+        What the block may tell of its parts, as far as it can; the latest is what is repeated.
     """
-    is_over = threading.Event()
+    is_over, latest, lock = threading.Event(), (what, 0, 0), threading.Lock()
+
+    def tell(part: str, done: int, total: int) -> None:
+        nonlocal latest
+        with lock:
+            latest = part, done, total
+            report(part, done, total)
 
     def remind() -> None:
         while not is_over.wait(_REMINDER_S):
-            report(what, 0, 0)
+            with lock:
+                report(*latest)
 
-    report(what, 0, 0)
+    tell(what, 0, 0)
     # Only this thread's: work that never calls back leaves no other one to say anything.
     reminder = threading.Thread(target=remind, name="sslm-progress", daemon=True)
     reminder.start()
     try:
-        yield
+        yield tell
     finally:
         is_over.set()
         reminder.join()
 
 
-def compiling(report: Report, schema: object = True) -> AbstractContextManager[None]:
+def compiling(report: Report, schema: object = True) -> AbstractContextManager[Report]:
     """Report that the schema of an answer is being compiled, if there is one."""
-    return nullcontext() if schema is None else unmeasured(report, _COMPILING)
+    return nullcontext(report) if schema is None else unmeasured(report, _COMPILING)

@@ -161,6 +161,13 @@ def test_work_that_cannot_tell_how_far_it_is_is_seen(
     with progress(is_shown=True) as report, unmeasured(report, "compile"):
         time.sleep(0.05)
     assert capsys.readouterr().err == "compile\n"
+    with progress(is_shown=True) as report, unmeasured(report, "compile") as tell:
+        tell("compile masks", 1, 4)
+        # What is repeated is the latest, which needs no line again.
+        time.sleep(0.05)
+        tell("compile masks", 4, 4)
+    lines = ["compile", "compile masks: 25 %", "compile masks: 100 %"]
+    assert capsys.readouterr().err.splitlines() == lines
     with progress(is_shown=False) as report, compiling(report):
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
@@ -198,17 +205,19 @@ def test_compiling_a_schema_is_seen(
         "OUT": str(tmp_path / "out"),
     }
     told: list[str] = []
+    parts: list[str] = []
 
     @contextmanager
-    def taking_note(report: Report, what: str) -> Iterator[None]:
+    def taking_note(report: Report, what: str) -> Iterator[Report]:
         told.append(what)
-        yield
+        yield lambda part, done, total: parts.append(part)
 
     monkeypatch.setattr("sslm.cli.unmeasured.unmeasured", taking_note)
     for module in ("schema_add", "schema_show", "generate"):
         monkeypatch.setattr(f"sslm.cli.{module}.unmeasured", taking_note)
     assert run([names.get(word, word) for word in command.split()]) == 0
     assert len(told) == 1
+    assert "schema budget" in parts
 
 
 @pytest.mark.parametrize(

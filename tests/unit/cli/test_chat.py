@@ -342,7 +342,7 @@ def test_ctrl_c_before_the_answer_drops_the_message_and_says_so(
 
     def read_or_interrupt(start: Any, **options: Any) -> Completion:
         if next(calls):
-            with start(lambda done, total: None):
+            with start(lambda done, total: None, lambda what, done, total: None):
                 raise KeyboardInterrupt
         return read(start, **options)
 

@@ -72,7 +72,10 @@ class LanguageCompiler:
         self._meter.enter(label)
         dfa = self._nodes.leaves[self._alone(node, label)]
         assert dfa is not None
-        return Automaton(dfa, self._table)
+        found = Automaton(dfa, self._table)
+        # A single text is none of those that are built on the way, however long it is.
+        self._meter.admit(found.state_count, 0)
+        return found
 
     def spend(self, steps: int, label: str) -> None:
         """Count *steps* that finding expressions takes; *label* is the place that they are for.

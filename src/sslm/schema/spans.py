@@ -8,7 +8,7 @@ that begins before a span may end inside it; none that begins inside ends behind
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,18 +61,13 @@ def only_tokens(
     """
     tokens = array("i", [FREE]) * table.state_count
     targets = array("I", [NO_STATE]) * table.state_count
-    forced = [table.only_byte(state) for state in range(table.state_count)]
     firsts: dict[bytes, int] = {}
-    for state, byte in enumerate(forced):
-        if byte is None:
+    for index, (state, whole) in enumerate(_spans(table)):
+        if index % _REPORT_STATES == 0:
+            report(index, table.state_count)
+        span = whole.removesuffix(b" ") if leaves_blank else whole
+        if not span:
             continue
-        if state % _REPORT_STATES == 0:
-            report(state, table.state_count)
-        span = _span(table, forced, state)
-        if leaves_blank:
-            span = span.removesuffix(b" ")
-            if not span:
-                continue
         if span not in firsts:
             firsts[span] = _first_token(trie, split, span)
         token_id = firsts[span]
@@ -91,14 +86,30 @@ def without_choice(table: StepTable) -> OnlyTokens:
     )
 
 
-def _span(table: StepTable, forced: list[int | None], state: int) -> bytes:
-    span = bytearray()
-    while (byte := forced[state]) is not None and len(span) < limits.FORCED_SPAN_SIZE_BYTES_MAX:
-        span.append(byte)
-        target = table.step(state, bytes((byte,)))
-        assert target is not None, "the only byte is taken"
-        state = target
-    return bytes(span)
+def _spans(table: StepTable) -> Iterator[tuple[int, bytes]]:
+    """Return each state without a choice with its span: the text until there is one, or its bound.
+
+    States that follow each other are walked through once, and not once for each of them.
+    """
+    longest = limits.FORCED_SPAN_SIZE_BYTES_MAX
+    forced = [table.only_byte(state) for state in range(table.state_count)]
+    spans: dict[int, bytes] = {}
+    for first in range(table.state_count):
+        text, state = bytearray(), first
+        chain: dict[int, int] = {}
+        while state not in spans and (byte := forced[state]) is not None:
+            # Where a state comes again the text goes in circles, as far as spans are long.
+            if len(text) == len(chain) + longest:
+                break
+            chain.setdefault(state, len(text))
+            text.append(byte)
+            target = table.step(state, bytes((byte,)))
+            assert target is not None, "the only byte is taken"
+            state = target
+        text += spans.get(state, b"")
+        for one, index in chain.items():
+            spans[one] = bytes(text[index : index + longest])
+            yield one, spans[one]
 
 
 def _first_token(trie: TokenTrie, split: Split, span: bytes) -> int:

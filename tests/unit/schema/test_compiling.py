@@ -155,6 +155,12 @@ def test_a_hint_says_what_to_write(schema: Any, hint: str) -> None:
     assert hint in refused.hint
 
 
+def test_a_text_with_more_states_than_any_automaton_is_refused() -> None:
+    for schema in ({"const": "x" * 70_000}, {"enum": ["x" * 70_000, 1]}):
+        with pytest.raises(SchemaBudgetError, match="65536 states"):
+            compile_schema(schema)
+
+
 def test_options_of_another_kind_are_refused_by_name() -> None:
     for documents in (3, ["urn:x"], {3: {}}):
         with pytest.raises(OptionRangeError, match="documents"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError, UnspellableSchemaError
 from sslm.schema.compiling import compile_schema
-from sslm.schema.spans import FREE
+from sslm.schema.spans import FREE, only_tokens
 from sslm.schema.step_table import NO_STATE, StepTable
 from sslm.schema.token_tables import TokenTables, build_token_tables
 from sslm.schema.token_trie import TokenTrie
@@ -214,3 +214,38 @@ def test_a_place_in_a_value_is_where_its_text_breaks_off(text: bytes, pointer: s
     rows = [{byte: at + 1} for at, byte in enumerate(text)]
     table = StepTable(Ranges([*rows, {}], {len(text)}))
     assert value_pointer(table, len(text)) == pointer
+
+
+def test_spans_that_follow_each_other_are_walked_through_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    long = limits.FORCED_SPAN_SIZE_BYTES_MAX * 4
+    document = {"enum": ["a" * long + "b" * long, "c" + "a" * (long - 1) + "b" * long]}
+    table = StepTable(compile_schema(document).automaton)
+    steps, step = [], StepTable.step
+
+    def counted(table: StepTable, state: int, text: bytes) -> int | None:
+        steps.append(text)
+        return step(table, state, text)
+
+    spans = {}
+    for state in range(table.state_count):
+        at, span = state, bytearray()
+        while len(span) < limits.FORCED_SPAN_SIZE_BYTES_MAX:
+            byte = table.only_byte(at)
+            if byte is None:
+                break
+            span.append(byte)
+            at = step(table, at, bytes([byte])) or 0
+        spans[state] = bytes(span)
+    told: dict[bytes, list[int]] = {}
+    monkeypatch.setattr(StepTable, "step", counted)
+    tokens = [bytes([byte]) for byte in range(256)]
+    trie = TokenTrie(dict(enumerate(tokens)), len(tokens))
+    only = only_tokens(
+        table, trie, lambda text: told.setdefault(text.encode(), list(text.encode()))
+    )
+    assert set(told) == set(spans.values()) - {b""}
+    assert list(only.tokens) == [spans[state][0] if spans[state] else -1 for state in spans]
+    # Once for its span, and once for where its token leads.
+    assert len(steps) <= 2 * table.state_count

@@ -42,6 +42,9 @@ _RULES: Final[dict[type[Language], Rule]] = {
     ExactlyOne: EXACTLY_ONE,
 }
 
+_BYTE_STEPS: Final = 5
+"""Steps that are counted for a byte of a single string."""
+
 
 class LanguageCompiler:
     """Compiles any number of expressions within one budget, keeping what it has found.
@@ -147,6 +150,7 @@ class LanguageCompiler:
             return EMPTY
         found = self._nodes.find(key)
         if found is None:
+            self._meter.spend(_BYTE_STEPS * len(sets))
             shapes = [self._table.shape((bytes_in,)) for bytes_in in sets]
             targets: list[tuple[int, ...]] = [(index,) for index in range(1, len(sets) + 1)]
             ends = bytearray(len(sets)) + b"\1"

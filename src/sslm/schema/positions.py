@@ -24,7 +24,8 @@ ACCEPT: Final = -1
 _STATE_BITS: Final = 32
 _STATE_MASK: Final = (1 << _STATE_BITS) - 1
 
-_JOINT_STEPS: Final = 8
+_JOINT_STEPS: Final = 12
+"""Steps that are counted for a state of several positions, besides looks at them."""
 
 _BLAMED_STATES: Final = 512
 """Latest states among which the place that grows is looked for."""
@@ -135,6 +136,7 @@ class PositionAutomaton:
         """Return the sets of bytes that lead on from a position, with where they lead."""
         if position == ACCEPT:
             return ()
+        self._meter.spend(STATE_STEPS)
         use, leaf_state = position >> _STATE_BITS, position & _STATE_MASK
         leaf, base = self._uses[use][0], use << _STATE_BITS
         sets = self._table.sets[leaf.shapes[leaf_state]]

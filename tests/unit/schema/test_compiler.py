@@ -202,7 +202,7 @@ def test_parts_that_are_empty_disappear() -> None:
         (Sequence((ANY, A, Repeat(AB, 30, 30))), Budget(states=5000), "states"),
         (Repeat(Sequence((A, Repeat(B, 0, None))), 0, 60_000), Budget(states=50_000), "states"),
         (Repeat(AB, 0, 60), Budget(transitions=50), "transitions"),
-        (Repeat(AB, 0, 60), Budget(steps=100), "steps"),
+        (Repeat(AB, 0, 60), Budget(steps=300), "steps"),
         (Repeat(Either((A, Bytes(b"aa"))), 0, 9000), Budget(steps=50_000), "steps"),
     ],
 )

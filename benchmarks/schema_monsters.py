@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.schema_masks import Vocabulary
+from benchmarks.schema_webs import webs
 from sslm.errors.base import SslmError
 from sslm.errors.schema import SchemaBudgetError
 from sslm.schema.compiling import compile_schema
@@ -50,7 +51,7 @@ def monsters() -> dict[str, Any]:
         {"type": "object", "properties": {f"k{at}": {"type": "integer"}}, "required": [f"k{at}"]}
         for at in range(12)
     ]
-    return {
+    return webs() | {
         "maxItems 10000": {"type": "array", "items": TEXT, "maxItems": 10_000},
         "maxItems 10000 of integers": {
             "type": "array",

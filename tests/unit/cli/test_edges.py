@@ -281,7 +281,7 @@ KEYS = {
     "tokenize": {"token_ids", "pieces", "tokens"},
     "inspect": {
         *("format", "path", "size_bytes", "sha256", "model_id", "arithmetic_version", "config"),
-        *("fraction_bits", "tokenizer", "golden", "provenance", "weights", "tensors"),
+        *("fraction_bits", "tokenizer", "golden", "schemas", "provenance", "weights", "tensors"),
         "weights_size_bytes",
         "huge_page_bytes",
     },

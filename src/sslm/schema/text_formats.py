@@ -1,8 +1,9 @@
 r"""Languages of the formats that JSON Schema names, as contents of JSON strings.
 
-Each is the grammar of the document that draft 2020-12 refers to, with what its prose adds. Two
-grammars count what would take some ten thousand states: leap seconds away from UTC, and long host
-names. They are left out unless they are asked for; and internationalized labels of host names
+Each is the grammar of the document that draft 2020-12 refers to, with what its prose adds. Unless
+they are asked for, valid texts that hardly any program reads are left out: leap seconds, which take
+some ten thousand states besides, the year 0, numbers of a duration beyond six digits, and host
+names so long that their length would have to be counted. Internationalized labels of host names
 (``xn--``), which only a table of Unicode can check, are left out always. So what is accepted is
 always valid, and documentation says what valid texts are not.
 """
@@ -34,6 +35,9 @@ _MINUTE: Final = r"[0-5]\d"
 _FRACTION: Final = r"(?:\.\d+)?"
 _MINUTES_A_DAY: Final = 24 * 60
 
+_DURATION_SIZE_DIGITS_MAX: Final = 6
+"""Digits of each number of a duration: Python's have less than a billion days."""
+
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4: Final = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 _HEX: Final = "[0-9A-Fa-f]"
@@ -47,22 +51,21 @@ def _matching(pattern: str) -> Language:
     return pattern_language(f"^(?:{pattern})$")
 
 
-def _date() -> Language:
+def _date(*, exact: bool) -> Language:
     """Return full-date of RFC 3339, with the days that each month of each year has."""
     leap_year = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
-    return _matching(
+    dates = _matching(
         r"\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])"
         r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
         rf"|{leap_year}-02-29"
     )
+    # Calendars of programs, Python's among them, begin with the year 1.
+    return dates if exact else Whole(Without(dates, _matching("0000-.*")))
 
 
 def _time(*, exact: bool) -> Language:
     """Return full-time of RFC 3339; a leap second ends a day of UTC."""
-    usual = _matching(
-        rf"{_HOUR}:{_MINUTE}:{_MINUTE}{_FRACTION}(?:[Zz]|[+-]{_HOUR}:{_MINUTE})"
-        rf"|23:59:60{_FRACTION}(?:[Zz]|[+-]00:00)"
-    )
+    usual = _matching(rf"{_HOUR}:{_MINUTE}:{_MINUTE}{_FRACTION}(?:[Zz]|[+-]{_HOUR}:{_MINUTE})")
     if not exact:
         return usual
     fraction = _matching(_FRACTION)
@@ -81,7 +84,7 @@ def _time(*, exact: bool) -> Language:
         )
         for minute in range(_MINUTES_A_DAY)
     ]
-    return Either((usual, *leaps))
+    return Either((usual, _matching(f"23:59:60{_FRACTION}[Zz]"), *leaps))
 
 
 def _clock(minute: int) -> bytes:
@@ -89,16 +92,17 @@ def _clock(minute: int) -> bytes:
 
 
 def _date_time(*, exact: bool) -> Language:
-    return Sequence((_date(), OneOf(((0x54, 0x54), (0x74, 0x74))), _time(exact=exact)))
+    return Sequence((_date(exact=exact), OneOf(((0x54, 0x54), (0x74, 0x74))), _time(exact=exact)))
 
 
-def _duration() -> Language:
+def _duration(*, exact: bool) -> Language:
     """Return duration of RFC 3339, appendix A: units in a row, none left out in between."""
-    minute = r"\d+M(?:\d+S)?"
-    time = rf"T(?:\d+H(?:{minute})?|{minute}|\d+S)"
-    month = r"\d+M(?:\d+D)?"
-    date = rf"(?:\d+Y(?:{month})?|{month}|\d+D)"
-    return _matching(rf"P(?:{date}(?:{time})?|{time}|\d+W)")
+    number = r"\d+" if exact else rf"\d{{1,{_DURATION_SIZE_DIGITS_MAX}}}"
+    minute = rf"{number}M(?:{number}S)?"
+    time = rf"T(?:{number}H(?:{minute})?|{minute}|{number}S)"
+    month = rf"{number}M(?:{number}D)?"
+    date = rf"(?:{number}Y(?:{month})?|{month}|{number}D)"
+    return _matching(rf"P(?:{date}(?:{time})?|{time}|{number}W)")
 
 
 def _ipv6_pattern(most_groups: int) -> str:
@@ -167,9 +171,9 @@ def _uuid() -> Language:
 
 
 _BUILT: Final[dict[str, Callable[[bool], Language]]] = {
-    "date": lambda exact: _date(),
+    "date": lambda exact: _date(exact=exact),
     "date-time": lambda exact: _date_time(exact=exact),
-    "duration": lambda exact: _duration(),
+    "duration": lambda exact: _duration(exact=exact),
     "email": lambda exact: _email(),
     "hostname": lambda exact: _host_name(exact=exact),
     "ipv4": lambda exact: _matching(_IPV4),
@@ -189,8 +193,8 @@ def format_language(name: str, *, exact: bool = False) -> Language:
 
     Args:
         name: One of :data:`FORMATS`.
-        exact: Whether leap seconds away from UTC and host names of any allowed length are among
-            them, which takes some ten thousand states.
+        exact: Whether all that is valid is among them: leap seconds and host names of any allowed
+            length, which take some ten thousand states, the year 0, and durations of any length.
 
     Raises:
         UnknownFormatError: If there is no such format here.

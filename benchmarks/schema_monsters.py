@@ -145,8 +145,8 @@ def monster_failures(
         except SslmError as error:
             outcome = str(error)
             seconds_max = REFUSAL_SECONDS_MAX
-            if isinstance(error, SchemaBudgetError) and "#" not in error.where:
-                failures[name] = f"the reason names no place: {error}"
+            if isinstance(error, SchemaBudgetError) and " at #" not in error.where:
+                failures[name] = f"the reason names no keyword or no place: {error}"
         seconds = time.process_time() - started
         if found is not None:
             found.append(f"{seconds:6.2f} s  {name}: {outcome}")

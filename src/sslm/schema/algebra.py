@@ -10,6 +10,7 @@ from itertools import product
 from math import prod
 from typing import Final
 
+from sslm.schema.labels import doubt_label
 from sslm.schema.language import NOTHING, Both, Either, ExactlyOne, Language, Named, Without
 from sslm.schema.objects import object_part
 from sslm.schema.refusals import Unsupported
@@ -37,7 +38,7 @@ def exactly_one(universe: Value, values: Iterable[Value], doubt: Unsupported) ->
         if len(parts) < 2:
             return parts[0] if parts else NO_PART
         language = ExactlyOne(tuple(part.language for part in parts))
-        found = _joined(Named(language, f"#{doubt.pointer}"), parts)
+        found = _joined(Named(language, doubt_label(doubt)), parts)
         is_open = any(part.is_open for part in parts)
         return _doubted(found, doubt, is_open=is_open, is_wrong=not found.is_exact)
 
@@ -95,7 +96,7 @@ def outside_part(whole: Part, part: Part, doubt: Unsupported) -> Part:
         if all(one is not None for one in inner):
             return both_parts(whole, [one for one in inner if one is not None])
     found = Part(
-        Named(Without(whole.language, part.language), f"#{doubt.pointer}"),
+        Named(Without(whole.language, part.language), doubt_label(doubt)),
         whole.is_exact and part.is_exact,
         whole.is_open,
     )

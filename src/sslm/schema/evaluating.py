@@ -13,6 +13,7 @@ from sslm.schema.document import Json, pointer_text, shown
 from sslm.schema.items import ItemKeywords
 from sslm.schema.keys import KeyLanguages
 from sslm.schema.keywords import KEYWORDS, Role, unknown_keyword_hint
+from sslm.schema.labels import schema_label
 from sslm.schema.language import NOTHING, Bytes, Named, either
 from sslm.schema.options import FormatMeaning
 from sslm.schema.places import Place, PlaceTable
@@ -131,7 +132,7 @@ class Evaluator:
         if isinstance(schema, dict):
             self._check(member, schema)
             self.spend(member, len(place.names) + place.prefix_count)
-            self.compiler.spend(_SCHEMA_STEPS, f"#{shown(member.node.pointer)}")
+            self.compiler.spend(_SCHEMA_STEPS, schema_label(schema, member.node.pointer))
         found = self.evaluated(member, place)
         if isinstance(schema, dict):
             for kind, keyword, of_kind in (
@@ -151,16 +152,17 @@ class Evaluator:
             raise SchemaSizeError(what, SCHEMA_ASKED_PARTS_MAX, shown(member.node.pointer))
 
     def _labelled(self, value: Value, member: Member, universe: Value) -> Value:
-        """Return *value* such that an error about its size names the schema."""
-        label = f"#{shown(member.node.pointer)}"
-        return Value(
-            tuple(
-                part
-                if part is whole or part.language is NOTHING
-                else replace(part, language=Named(part.language, label))
-                for part, whole in zip(value.parts, universe.parts, strict=True)
-            )
-        )
+        """Return *value* such that an error about its size names the schema's keywords."""
+        schema, pointer = member.node.value, member.node.pointer
+        assert isinstance(schema, dict)
+
+        def named(kind: str, part: Part, whole: Part) -> Part:
+            if part is whole or part.language is NOTHING:
+                return part
+            label = schema_label(schema, pointer, kind)
+            return replace(part, language=Named(part.language, label))
+
+        return Value(tuple(map(named, KINDS, value.parts, universe.parts)))
 
     def _check(self, member: Member, schema: dict[str, Json]) -> None:
         for name in schema:

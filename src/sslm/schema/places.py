@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from sslm.errors.schema import SchemaBudgetError
 from sslm.errors.schema_documents import SchemaSizeError
 from sslm.limits import (
     SCHEMA_PATTERN_COUNT_MAX,
@@ -18,9 +19,10 @@ from sslm.limits import (
     SCHEMA_PLACE_NESTING_MAX,
 )
 from sslm.schema.components import components
-from sslm.schema.document import Json, shown
+from sslm.schema.document import shown
+from sslm.schema.labels import label, schema_label
 from sslm.schema.options import SchemaOptions
-from sslm.schema.speakers import Member, Root, Speakers, SpeakerTable, constant_of
+from sslm.schema.speakers import Member, Root, Speakers, SpeakerTable, pointer_of
 
 
 class KeyPatterns(Protocol):
@@ -100,6 +102,8 @@ class PlaceTable:
         self._classes: dict[Place, tuple[KeyClass, ...]] = {}
         self._components: dict[tuple[Root, ...], int] = {}
         self._recursive: set[int] = set()
+        # Where a schema stands that speaks of the latest place, or of one shortly before it.
+        self._latest = ""
 
     def root(self, member: Member) -> Place:
         """Return the place of the whole instance, of which *member* speaks."""
@@ -168,11 +172,13 @@ class PlaceTable:
         # The nesting is only there to be bounded: equal places are one at whatever level.
         key: tuple[object, ...] = (place.speakers, place.is_scalar, place.free_levels, place.visits)
         found = self._places.setdefault(key, place)
+        if place.speakers.members:
+            self._latest = pointer_of(place.speakers.members[0])
         if len(self._places) > SCHEMA_PLACE_COUNT_MAX:
-            raise SchemaSizeError("places of an instance", SCHEMA_PLACE_COUNT_MAX, _where(place))
+            raise SchemaSizeError("places of an instance", SCHEMA_PLACE_COUNT_MAX, self._latest)
         if place.nesting > SCHEMA_PLACE_NESTING_MAX:
             what = "levels of an instance that it speaks of"
-            raise SchemaSizeError(what, SCHEMA_PLACE_NESTING_MAX, _where(place))
+            raise SchemaSizeError(what, SCHEMA_PLACE_NESTING_MAX, self._latest)
         return found
 
     # What speaks of a part.
@@ -184,7 +190,7 @@ class PlaceTable:
             if isinstance(member, Member):
                 found += self.members_of_key(member, key, matched)
             elif isinstance(member.value, dict) and key in member.value:
-                found += _parts_of_constant(member.value[key])
+                found += member.inside([member.value[key]])
         return tuple(dict.fromkeys(found))
 
     def _roots_of_class(self, speakers: Speakers, matched: frozenset[str]) -> tuple[Root, ...]:
@@ -225,7 +231,7 @@ class PlaceTable:
             if isinstance(member, Member):
                 found += self.members_of_item(member, index)
             elif isinstance(member.value, list) and index is not None:
-                found += _parts_of_constant(*member.value[index : index + 1])
+                found += member.inside(member.value[index : index + 1])
         return tuple(dict.fromkeys(found))
 
     def members_of_item(
@@ -274,7 +280,8 @@ class PlaceTable:
             inner = [one for one in self._parts(by_members[members]) if one.members]
             by_members.update((one.members, one) for one in inner)
             if len(by_members) > SCHEMA_PLACE_COUNT_MAX:
-                raise SchemaSizeError("places of an instance", SCHEMA_PLACE_COUNT_MAX, "")
+                where = pointer_of(members[0])
+                raise SchemaSizeError("places of an instance", SCHEMA_PLACE_COUNT_MAX, where)
             followers[members] = tuple(dict.fromkeys(one.members for one in inner))
             return followers[members]
 
@@ -287,19 +294,31 @@ class PlaceTable:
                 self._recursive.add(number)
 
     def _parts(self, speakers: Speakers) -> list[Speakers]:
-        """Return what speaks of the parts, wherever they are."""
+        """Return what speaks of the parts, wherever they are.
+
+        Whatever patterns for keys there are is compiled here first.
+        """
+        try:
+            roots = self._roots(speakers)
+        except SchemaBudgetError as error:
+            where = _keys_label(speakers)
+            raise SchemaBudgetError(error.what, error.limit, where) from error
+        return [self._speakers.of(one) for one in roots]
+
+    def _roots(self, speakers: Speakers) -> list[tuple[Root, ...]]:
         roots = [self._roots_of_key(speakers, name) for name in speakers.names]
         roots += [self._roots_of_class(speakers, one) for one in self._matches(speakers)]
         indices: list[int | None] = [*range(speakers.prefix_count), None]
-        roots += [self._roots_of_item(speakers, index) for index in indices]
-        return [self._speakers.of(one) for one in roots]
+        return [*roots, *(self._roots_of_item(speakers, index) for index in indices)]
 
 
-def _parts_of_constant(*values: Json) -> list[Root]:
-    found = [constant_of(value) for value in values]
-    return [one for one in found if one is not None]
-
-
-def _where(place: Place) -> str:
-    members = [one for one in place.speakers.members if isinstance(one, Member)]
-    return shown(members[0].node.pointer) if members else ""
+def _keys_label(speakers: Speakers) -> str:
+    """Return how the first patterns for keys are named at a place, or else what speaks of it."""
+    labels = []
+    for one in speakers.members:
+        schema = one.node.value if isinstance(one, Member) else {}
+        assert isinstance(schema, dict)
+        if "patternProperties" in schema:
+            return label(["patternProperties"], pointer_of(one))
+        labels.append(schema_label(schema, pointer_of(one)))
+    return labels[0]

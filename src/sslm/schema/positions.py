@@ -10,7 +10,7 @@ so a state costs about as much as its row, and a thousand repetitions cost a tho
 from collections import Counter
 from typing import Final
 
-from sslm.schema.budget import STATE_STEPS, Meter
+from sslm.schema.budget import STATE_STEPS, WHOLE_SCHEMA, Meter
 from sslm.schema.byte_sets import Row, ShapeTable
 from sslm.schema.dfa import UNKNOWN, Dfa
 from sslm.schema.nodes import EITHER, LEAF, REPEAT, SEQUENCE, NodeTable
@@ -29,6 +29,9 @@ _JOINT_STEPS: Final = 12
 
 _BLAMED_STATES: Final = 512
 """Latest states among which the place that grows is looked for."""
+
+_BLAMED_POSITIONS: Final = 8
+"""Positions of each that are looked at: a refusal is to take no time."""
 
 
 class _Arrivals(dict[int, int]):
@@ -67,6 +70,8 @@ class PositionAutomaton:
         self._uses: list[tuple[Dfa, int]] = []
         self._use_numbers: dict[tuple[int, int], int] = {}
         self._arrivals: list[_Arrivals] = []
+        # Of frames, the innermost choice before each.
+        self._choices: dict[int, int] = {}
         self._moves: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] = {}
         self._states: list[tuple[int, ...]] = []
         self._state_numbers: dict[tuple[int, ...], int] = {}
@@ -92,22 +97,45 @@ class PositionAutomaton:
 
     def blame(self) -> str | None:
         """Return the label of the part, repeated if any, that most of the latest states are in."""
+        uses = list(self._use_numbers)
         found: Counter[str] = Counter()
         for positions in self._states[-_BLAMED_STATES:]:
-            if (position := positions[-1]) != ACCEPT:
-                found[self._label(self._uses[position >> _STATE_BITS][1])] += 1
-        return found.most_common(1)[0][0] or None if found else None
+            latest = positions[-_BLAMED_POSITIONS:]
+            used = [uses[one >> _STATE_BITS] for one in latest if one != ACCEPT]
+            label = self._label(used) if used else ""
+            # Values of which no schema speaks have no label that would help.
+            if label not in ("", WHOLE_SCHEMA):
+                found[label] += 1
+        return found.most_common(1)[0][0] if found else None
 
-    def _label(self, frame: int) -> str:
-        """Return the label of the innermost repetition, or else part, that goes on with *frame*."""
-        nearest = ""
+    def _label(self, used: list[tuple[int, int]]) -> str:
+        """Return the label of what a state is in the middle of: leaves, with what follows them.
+
+        That is the innermost repetition; or else the choice whose alternatives are several of
+        them; or else the innermost part.
+        """
+        labels, kinds = self._nodes.labels, self._nodes.kinds
+        leaf, frame = used[-1]
+        nodes = [self._frames[one][0] for one in self._following(frame)]
+        nearest = [labels[node] for node in nodes if labels[node]]
+        for node in nodes:
+            if labels[node] and kinds[node] == REPEAT:
+                return labels[node]
+        if len(used) > 1:
+            shared = set.intersection(*({*self._following(one), END} for _, one in used))
+            common = next((one for one in self._following(frame) if one in shared), END)
+            choice = labels[self._choices[common]] if common in self._choices else ""
+            if choice not in ("", WHOLE_SCHEMA):
+                return choice
+        return nearest[0] if nearest else labels[leaf]
+
+    def _following(self, frame: int) -> list[int]:
+        """Return *frame* and those that follow it, but for the end."""
+        found = []
         while frame != END:
-            node, _, frame = self._frames[frame]
-            label = self._nodes.labels[node]
-            if label and self._nodes.kinds[node] == REPEAT:
-                return label
-            nearest = nearest or label
-        return nearest
+            found.append(frame)
+            frame = self._frames[frame][2]
+        return found
 
     def _joint(self, positions: tuple[int, ...]) -> Row:
         """Return the row of a state with several positions."""
@@ -211,6 +239,7 @@ class PositionAutomaton:
             is_last = index + 1 == len(parts)
             return [(parts[index], 0, frame if is_last else self._frame(node, index + 1, frame))]
         if kind == EITHER:
+            self._choices[frame] = node
             return [(part, 0, frame) for part in parts]
         body, least, most = parts
         if index != most:

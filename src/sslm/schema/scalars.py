@@ -13,6 +13,7 @@ from sslm.errors.schema_documents import MalformedSchemaError
 from sslm.schema.counting import bounds_of
 from sslm.schema.decimals import decimals
 from sslm.schema.document import Json, shown, told
+from sslm.schema.labels import label
 from sslm.schema.language import Both, Bytes, Language, Named, Sequence
 from sslm.schema.numbers import Number
 from sslm.schema.options import FormatMeaning
@@ -104,7 +105,7 @@ class ScalarKeywords:
         is_integral = _is_integral(schema)
         if not bounds and not is_integral:
             return whole
-        label = f"{' and '.join(bounds) or 'type'} at #{shown(member.node.pointer)}"
+        where = label(list(bounds) or ["type"], member.node.pointer)
         try:
             language = decimals(
                 minimum=_number(bounds, "minimum"),
@@ -115,8 +116,8 @@ class ScalarKeywords:
                 integral=is_integral,
             )
         except SchemaBudgetError as error:
-            raise SchemaBudgetError(error.what, error.limit, label) from error
-        return Part(Named(language, label))
+            raise SchemaBudgetError(error.what, error.limit, where) from error
+        return Part(Named(language, where))
 
     def strings(self, member: Member, whole: Part) -> Part:
         """Return the texts that a schema's own keywords allow, out of *whole*."""

@@ -1,11 +1,11 @@
 """The schemas that speak of the parts of one value, found through all that refers in place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sslm.errors.schema_documents import SchemaSizeError
-from sslm.limits import SCHEMA_KEY_COUNT_MAX, SCHEMA_VALUE_COUNT_MAX
+from sslm.limits import SCHEMA_KEY_COUNT_MAX, SCHEMA_NESTING_MAX, SCHEMA_VALUE_COUNT_MAX
 from sslm.schema.canonical import canonical_json
 from sslm.schema.document import Json, shown
 from sslm.schema.keywords import KEYWORDS, Holds, held
@@ -39,13 +39,25 @@ class Constant:
     Attributes:
         text: Its spelling, keys as they stand; constants are equal if these are.
         value: The value.
+        pointer: The keyword that names it first.
     """
 
     text: bytes
     value: dict[str, Json] | list[Json] = field(compare=False)
+    pointer: str = field(compare=False)
+
+    def inside(self, values: Iterable[Json]) -> "list[Constant]":
+        """Return those of *values*, which are parts of this one, that are constants."""
+        found = [constant_of(value, self.pointer) for value in values]
+        return [one for one in found if one is not None]
 
 
 Root = Member | Constant
+
+
+def pointer_of(root: Root) -> str:
+    """Return where a schema or constant stands, as messages show it."""
+    return shown(root.node.pointer if isinstance(root, Member) else root.pointer)
 
 
 class Speakers(NamedTuple):
@@ -79,8 +91,13 @@ class SpeakerTable:
         """Return what speaks where the schemas *roots* are asked."""
         if roots not in self._found:
             gathering = _Gathering()
-            for root in roots:
-                self._gather(root, gathering)
+            try:
+                for root in roots:
+                    self._gather(root, gathering)
+            except RecursionError as error:
+                where = pointer_of(next(reversed(gathering.seen)))
+                what = "levels of schemas in each other"
+                raise SchemaSizeError(what, SCHEMA_NESTING_MAX, where) from error
             self._found[roots] = gathering.speakers()
         return self._found[roots]
 
@@ -110,9 +127,9 @@ class SpeakerTable:
             return
         self._visits_left -= 1
         if self._visits_left < 0:
-            where = root.node.pointer if isinstance(root, Member) else ""
-            raise SchemaSizeError("visits of its schemas", SCHEMA_VALUE_COUNT_MAX, shown(where))
-        gathering.seen.add(root)
+            what = "visits of its schemas"
+            raise SchemaSizeError(what, SCHEMA_VALUE_COUNT_MAX, pointer_of(root))
+        gathering.seen[root] = None
         if isinstance(root, Constant):
             gathering.add_constant(root)
         elif isinstance(root.node.value, dict):
@@ -120,7 +137,7 @@ class SpeakerTable:
                 gathering.members.append(root)
             for keyword, content in root.node.value.items():
                 gathering.add_names(root, keyword, content)
-                for constant in constants(keyword, content):
+                for constant in constants(keyword, content, root.node.pointer):
                     self._gather(constant, gathering)
                 for member in self.in_place(root, keyword):
                     self._gather(member, gathering)
@@ -130,7 +147,7 @@ class _Gathering:
     """Speakers while they are found."""
 
     def __init__(self) -> None:
-        self.seen: set[Root] = set()
+        self.seen: dict[Root, None] = {}
         self.members: list[Root] = []
         self._described: dict[str, None] = {}
         self._mentioned: dict[str, None] = {}
@@ -175,19 +192,22 @@ class _Gathering:
         self._mentioned.update(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
-def constants(keyword: str, content: Json) -> Iterator[Constant]:
-    """Yield the values of ``const`` and ``enum`` whose parts matter for how they are spelled."""
+def constants(keyword: str, content: Json, pointer: str) -> Iterator[Constant]:
+    """Yield the values of ``const`` and ``enum`` whose parts matter for how they are spelled.
+
+    *pointer* is that of the schema which has the keyword.
+    """
     values = [content] if keyword == "const" else content if keyword == "enum" else []
     assert isinstance(values, list)
     for value in values:
-        if part := constant_of(value):
+        if part := constant_of(value, f"{pointer}/{keyword}"):
             yield part
 
 
-def constant_of(value: Json) -> Constant | None:
+def constant_of(value: Json, pointer: str) -> Constant | None:
     """Return a value as a constant if it holds an object: else one order is as good as another."""
     if isinstance(value, dict) or (isinstance(value, list) and _holds_object(value)):
-        return Constant(canonical_json(value), value)
+        return Constant(canonical_json(value), value, pointer)
     return None
 
 

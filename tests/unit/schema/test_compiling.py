@@ -1,6 +1,7 @@
 """What a schema becomes: texts, refusals with their places, bounds that hold."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from sslm.errors.schema_documents import (
 from sslm.schema.budget import Budget, Meter
 from sslm.schema.compiling import check, compile_schema
 from sslm.schema.options import SchemaOptions
+from tests.schema_suite import groups
 
 CLOSED = {"type": "object", "additionalProperties": False}
 
@@ -273,6 +275,74 @@ def test_what_grew_is_named() -> None:
     with pytest.raises(SchemaBudgetError) as refused:
         compile_schema({**CLOSED, "properties": {"names": names}}, budget=Budget(states=600))
     assert refused.value.where == "maxItems at #/properties/names"
+
+
+_DOUBLES = "a.{24}b"
+_SEARCHES = [{"pattern": f"{one}.*{two}"} for one in "abcd" for two in "wxyz"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "where"),
+    [
+        ({"type": "string", "allOf": _SEARCHES}, "allOf at #"),
+        ({"properties": {"x": {"type": "string", "anyOf": _SEARCHES}}}, "anyOf at #/properties/x"),
+        ({"items": {"type": "string", "oneOf": _SEARCHES}}, "oneOf at #/items"),
+        ({"enum": [f"{at:05}" + "x" * 60 for at in range(1000)]}, "enum at #"),
+        ({"allOf": [{"multipleOf": n} for n in (97, 101, 103)]}, "allOf at #"),
+        ({"propertyNames": {"pattern": _DOUBLES}}, "pattern at #/propertyNames"),
+        ({"items": {"patternProperties": {_DOUBLES: {}}}}, "patternProperties at #/items"),
+        ({"type": "string", "not": {"pattern": _DOUBLES}}, "pattern at #/not"),
+        ({"type": "string", "not": {"anyOf": _SEARCHES}}, "not at #"),
+        (
+            {"anyOf": [{"type": "string", "maxLength": 9000}, {"pattern": "^a"}]},
+            "maxLength at #/anyOf/0",
+        ),
+        ({"items": {"$ref": "#"}, "maxItems": 99}, "maxItems at #"),
+    ],
+)
+def test_every_refusal_names_keyword_and_place(schema: Any, where: str) -> None:
+    with pytest.raises(SchemaBudgetError) as refused:
+        compile_schema(schema, budget=Budget(states=8000, steps=150_000))
+    assert refused.value.where == where
+
+
+def test_what_keys_take_is_told_with_the_schema_that_names_them() -> None:
+    for schema, where in (
+        ({"required": ["a"]}, "required at #"),
+        ({"const": {"a": 1}}, "#/const"),
+    ):
+        with pytest.raises(SchemaBudgetError) as refused:
+            compile_schema(schema, budget=Budget(steps=1))
+        assert refused.value.where == where
+
+
+def test_of_recursive_schemas_the_inner_one_is_named() -> None:
+    title = "Recursive references between schemas"
+    group = next(one for one in groups() if one.description == title)
+    with pytest.raises(SchemaBudgetError) as refused:
+        compile_schema(group.schema, group.options)
+    assert refused.value.where == "properties and required at #/$defs/node"
+
+
+def test_what_is_too_large_is_told_with_its_place() -> None:
+    keys = [f"k{at}" for at in range(3)]
+    web = {
+        f"d{at}": {
+            "properties": {
+                key: {"$ref": f"#/$defs/d{(3 * at + to) % 30}"} for to, key in enumerate(keys)
+            }
+        }
+        for at in range(30)
+    }
+    chain = {f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(3000)}
+    for schema, what, pointer in (
+        ({"enum": [[{"k": at} for at in range(5000)]]}, "places of an instance", r"/enum"),
+        ({"$ref": "#/$defs/d0", "$defs": {**chain, "d3000": {}}}, "levels", r"/\$defs/d\d+"),
+        ({"$ref": "#/$defs/d0", "$defs": web}, "levels of an instance", r"/\$defs/d\d+"),
+    ):
+        with pytest.raises(SchemaSizeError, match=what) as refused:
+            compile_schema(schema)
+        assert re.fullmatch(pointer, refused.value.pointer)
 
 
 def test_deciding_it_depends_on_too_many_alternatives_is_refused() -> None:

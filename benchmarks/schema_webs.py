@@ -28,12 +28,12 @@ def _texts() -> dict[str, Any]:
 
 
 def _numbers_and_constants() -> dict[str, Any]:
-    nines = 10**399
+    largest = 10**400 - 3
     return {
         "bounds of 400 digits and a multiple": {
             "type": "number",
-            "minimum": -nines,
-            "maximum": nines + 7,
+            "minimum": -largest,
+            "maximum": largest,
             "multipleOf": 0.0375,
         },
         "multiples of several numbers": {"allOf": [{"multipleOf": n} for n in (97, 101, 103)]},

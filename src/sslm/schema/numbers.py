@@ -17,7 +17,8 @@ def exact_number(text: str) -> Number | None:
     Returns:
         The value; None if its plain spelling has more than ``SCHEMA_NUMBER_DIGITS_MAX`` digits.
     """
-    if len(text) > SCHEMA_NUMBER_DIGITS_MAX:
+    # Far more than the digits with sign, point and exponent: longer ones are not even read.
+    if len(text) > 2 * SCHEMA_NUMBER_DIGITS_MAX:
         return None
     try:
         value = Decimal(text)

@@ -49,6 +49,15 @@ def test_a_number_of_too_many_digits_is_refused(text: str) -> None:
         read_document(text)
 
 
+@pytest.mark.parametrize(
+    "digits", ["9" * 400, "0." + "0" * 398 + "15", "9" * 200 + "." + "9" * 200]
+)
+def test_neither_sign_nor_point_is_a_digit(digits: str) -> None:
+    for text in (digits, "-" + digits):
+        assert exact_number(text) == Decimal(text)
+        assert read_document(text) == Decimal(text)
+
+
 def test_values_are_copied_with_exact_numbers() -> None:
     source = {"a": (1, 1.5, 2.0, 0.1), "b": [None, True, "x"]}
     assert read_document(source) == {

@@ -34,7 +34,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import note, print_json, progress
-from sslm.cli.schema_options import one_of
+from sslm.cli.words import word_option
 
 if TYPE_CHECKING:
     from sslm.engine.model import Model
@@ -114,11 +114,11 @@ _SchemaOption = Annotated[
 ]
 _FinishOption = Annotated[
     str | None,
-    typer.Option(
+    word_option(
         "--finish",
-        parser=one_of("fit", "cut"),
-        metavar="fit|cut",
-        help="Whether answers that follow schemas are completed within their tokens, or cut off, "
+        "fit",
+        "cut",
+        about="Whether answers that follow schemas are completed within their tokens, or cut off, "
         "if their requests do not say it.  [default: fit]",
     ),
 ]

@@ -1,6 +1,5 @@
 """How commands are told to compile a schema."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -10,22 +9,12 @@ from sslm import limits
 from sslm.cli.numbers import number
 from sslm.cli.output import Report
 from sslm.cli.signatures import Command, taking
+from sslm.cli.words import word_option
 
 if TYPE_CHECKING:
     from sslm.engine.schema import Schema
     from sslm.schema.refusals import Unsupported
     from sslm.text.tokenizer import Tokenizer
-
-
-def one_of(*words: str) -> Callable[[str], str]:
-    """Return what reads the value of an option that is one of several words."""
-
-    def read(word: str) -> str:
-        if word not in words:
-            raise typer.BadParameter(f"{word!r} is none of {', '.join(words)}")
-        return word
-
-    return read
 
 
 _FreeLevelsOption = Annotated[
@@ -48,38 +37,41 @@ _RecursionLevelsOption = Annotated[
 ]
 _UnknownKeywordsOption = Annotated[
     str,
-    typer.Option(
+    word_option(
         "--unknown-keywords",
-        parser=one_of("refuse", "ignore"),
-        metavar="refuse|ignore",
-        help="What becomes of keywords that nobody knows.",
+        "refuse",
+        "ignore",
+        about="What becomes of keywords that nobody knows.",
     ),
 ]
 _FormatsOption = Annotated[
     str,
-    typer.Option(
+    word_option(
         "--formats",
-        parser=one_of("assert", "exact", "annotate"),
-        metavar="assert|exact|annotate",
-        help="Whether format is enforced, without a few valid texts or with them, or says nothing.",
+        "assert",
+        "exact",
+        "annotate",
+        about="Whether format is enforced, without a few valid texts or with them, or says "
+        "nothing.",
     ),
 ]
 _FreeKeysOption = Annotated[
     str,
-    typer.Option(
+    word_option(
         "--free-keys",
-        parser=one_of("allow", "omit"),
-        metavar="allow|omit",
-        help="Whether objects may have keys that the schema does not name.",
+        "allow",
+        "omit",
+        about="Whether objects may have keys that the schema does not name.",
     ),
 ]
 _SpacingOption = Annotated[
     str,
-    typer.Option(
+    word_option(
         "--spacing",
-        parser=one_of("compact", "spaced", "flexible"),
-        metavar="compact|spaced|flexible",
-        help="White space in answers: none, a blank behind commas and colons, or as printers do.",
+        "compact",
+        "spaced",
+        "flexible",
+        about="White space in answers: none, a blank behind commas and colons, or as printers do.",
     ),
 ]
 _OPTIONS: Final = {

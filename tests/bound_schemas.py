@@ -6,6 +6,7 @@ from sslm.schema.language import Bytes, Language, OneOf, Repeat, Sequence, eithe
 from sslm.schema.step_table import StepTable
 from sslm.schema.token_tables import build_token_tables
 from sslm.schema.token_trie import TokenTrie
+from tests.seed_cases import Case
 
 LETTERS = "abcdefgh"
 PAIRS = ("ab", "ba", "cd", "bac", "dba", "ee", "gh", "abba")
@@ -67,3 +68,15 @@ def bound(
     tables = build_token_tables(StepTable(automaton), trie, split if has_spans else None)
     name = repr(automaton.state_count).encode().rjust(32, b"\0")
     return BoundSchema(tables, trie, digest=name, end_ids=end_ids)
+
+
+def schema_of(
+    case: Case, *, end_ids: tuple[int, ...] = (END_ID,), has_spans: bool = True
+) -> BoundSchema:
+    """Return the schema of :func:`fields` for the model of a case."""
+    return bound(fields(), case.program.vocab_size, end_ids=end_ids, has_spans=has_spans)
+
+
+def other_schema_of(case: Case) -> BoundSchema:
+    """Return another one."""
+    return bound(letters_without_end(), case.program.vocab_size)

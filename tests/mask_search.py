@@ -10,6 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.whole_characters import whole_characters
+
 SPAN_SIZE_BYTES_MAX = 256
 """Longest span that is split in one piece."""
 
@@ -115,7 +117,7 @@ class MaskSearch:
         span = self._span(state)
         if self._split is None or not span:
             return None
-        text = _whole_characters(span)
+        text = whole_characters(span)
         ids = self._split(text) if text else []
         if ids and b"".join(self._tokens.get(i, b"") for i in ids) == text.encode():
             return ids[0]
@@ -180,13 +182,3 @@ class MaskSearch:
                     found[target] = found[state] + bytes((int(byte),))
                     waiting.append(target)
         return found
-
-
-def _whole_characters(content: bytes) -> str:
-    """Return the longest beginning that is UTF-8."""
-    for size in range(len(content), 0, -1):
-        try:
-            return content[:size].decode()
-        except UnicodeDecodeError:
-            continue
-    return ""

@@ -6,6 +6,8 @@ Nothing here comes from the package. A schema is written down as the texts that 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tests.whole_characters import whole_characters
+
 State = int
 Row = dict[int, State]
 """Where each byte leads."""
@@ -79,7 +81,7 @@ class Automaton:
         span = self.span(state)
         if self.split is None or not span:
             return None
-        text = _whole_characters(span)
+        text = whole_characters(span)
         ids = self.split(text)
         if text and b"".join(self.content[token_id] for token_id in ids) == text.encode():
             return ids[0]
@@ -123,13 +125,3 @@ class Automaton:
             left = None if remaining is None else remaining - 1
             found += [i for i, at in self.ways(state).items() if self.can_end_in(at, left)]
         return sorted(found)
-
-
-def _whole_characters(content: bytes) -> str:
-    """Return the longest beginning that is UTF-8."""
-    for size in range(len(content), 0, -1):
-        try:
-            return content[:size].decode()
-        except UnicodeDecodeError:
-            continue
-    return ""

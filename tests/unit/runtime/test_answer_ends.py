@@ -7,9 +7,9 @@ from sslm.runtime.following import admit_beginning
 from sslm.runtime.sequence import Sequence
 from sslm.schema.bound_schema import BoundSchema
 from sslm.schema.language import Bytes, either
-from tests.bound_schemas import END_ID, bound, split, text_of
+from tests.bound_schemas import END_ID, bound, schema_of, split, text_of
 from tests.seed_cases import Case
-from tests.unit.runtime.test_schemas import CHOICES, PROMPT, answer, begun, schema_of
+from tests.unit.runtime.test_schemas import CHOICES, PROMPT, answer, begun
 
 CD, A = split("cd")[0], split("a")[0]
 

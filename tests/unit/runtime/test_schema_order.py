@@ -28,7 +28,7 @@ from sslm.runtime.saving import restore, restore_into, save
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.schema.bound_schema import BoundSchema
-from tests.bound_schemas import END_ID, bound, fields, letters_without_end, split, text_of
+from tests.bound_schemas import bound, fields, other_schema_of, schema_of, split, text_of
 from tests.seed_cases import Case, refused
 from tests.sequences import LONGEST
 from tests.tiny_models import MODEL_ID
@@ -37,14 +37,6 @@ PROMPT = [index * 5 % 37 for index in range(70)]
 OPTIONS = SequenceOptions(context_tokens=LONGEST, reserved_tokens=0)
 TEXT = split("abbag") + split("cd") + split("ghba") + split("ee")
 """Content of the first schema, up to where one letter alone completes it."""
-
-
-def schema_of(case: Case, *, end_ids: tuple[int, ...] = (END_ID,)) -> BoundSchema:
-    return bound(fields(), case.program.vocab_size, end_ids=end_ids)
-
-
-def other_of(case: Case) -> BoundSchema:
-    return bound(letters_without_end(), case.program.vocab_size)
 
 
 def spoken(case: Case, sequence: Sequence, count: int = 6) -> tuple[object, ...]:
@@ -88,7 +80,7 @@ LOOKS: dict[str, Callable[[Sequence], object]] = {
     "sslm_seq_set_schema", case="after calls that compute nothing", here="Sequence.bind"
 )
 def test_looking_is_no_use(case: Case, look: str) -> None:
-    other = other_of(case)
+    other = other_schema_of(case)
     with case.sequence() as sequence:
         sequence.bind(schema_of(case))
         LOOKS[look](sequence)
@@ -125,7 +117,7 @@ REFUSALS: dict[str, tuple[type[SslmError], Callable[[Case, Sequence], object]]] 
     ),
     "restore of another schema's": (
         SaveSchemaError,
-        lambda case, one: restore_into(one, empty_save(case, other_of(case))),
+        lambda case, one: restore_into(one, empty_save(case, other_schema_of(case))),
     ),
 }
 
@@ -133,7 +125,7 @@ REFUSALS: dict[str, tuple[type[SslmError], Callable[[Case, Sequence], object]]] 
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_what_is_refused_is_no_use(case: Case, refusal: str) -> None:
     kind, call = REFUSALS[refusal]
-    schema, other = schema_of(case), other_of(case)
+    schema, other = schema_of(case), other_schema_of(case)
     with case.sequence() as sequence:
         sequence.bind(schema)
         with refused(kind, sequence):
@@ -147,7 +139,7 @@ def test_what_is_refused_is_no_use(case: Case, refusal: str) -> None:
     "sslm_seq_set_schema", case="while another call uses the sequence", here="SequenceInUseError"
 )
 def test_a_sequence_in_use_is_not_bound_and_can_be_afterwards(case: Case) -> None:
-    schema, other = schema_of(case), other_of(case)
+    schema, other = schema_of(case), other_schema_of(case)
     with case.sequence() as sequence:
         sequence.bind(schema)
         with sequence.begin_use():
@@ -196,7 +188,7 @@ def test_a_chunk_in_progress_is_a_use_and_content_goes_behind_it(case: Case, uni
     "sslm_seq_restore", case="before it is bound, a reset", here="SchemaBindError"
 )
 def test_who_was_restored_is_reset_before_it_is_bound(case: Case) -> None:
-    schema, other = schema_of(case), other_of(case)
+    schema, other = schema_of(case), other_schema_of(case)
     for followed in (schema, None):
         blob = empty_save(case, followed)
         one = restore(blob, case.program, case.pool(), MODEL_ID, OPTIONS, schema=schema)
@@ -215,7 +207,7 @@ def test_who_was_restored_is_reset_before_it_is_bound(case: Case) -> None:
 
 
 def test_a_save_without_schema_unbinds_and_one_with_it_binds(case: Case) -> None:
-    schema, other = schema_of(case), other_of(case)
+    schema, other = schema_of(case), other_schema_of(case)
     with case.sequence() as source:
         source.push(PROMPT)
         blob = save(source)
@@ -239,7 +231,7 @@ def test_a_save_without_schema_unbinds_and_one_with_it_binds(case: Case) -> None
 
 
 def test_who_went_back_to_a_checkpoint_is_bound_after_a_reset(case: Case) -> None:
-    schema, other = schema_of(case), other_of(case)
+    schema, other = schema_of(case), other_schema_of(case)
     with case.sequence() as sequence:
         sequence.bind(schema, answer_tokens=20)
         sequence.push(PROMPT)
@@ -363,7 +355,7 @@ def test_a_dead_end_is_one_sequences_and_not_the_batchs(case: Case) -> None:
 def test_a_prefix_is_bound_before_it_is_used_and_not_once_it_is_frozen(case: Case) -> None:
     schema, pool = schema_of(case), case.pool()
     with Prefix(case.sequence(pool)) as prefix:
-        prefix.bind(other_of(case))
+        prefix.bind(other_schema_of(case))
         prefix.bind(schema)
         prefix.freeze()
         for call in (lambda: prefix.bind(None), lambda: prefix.prefill_content(TEXT)):

@@ -10,13 +10,7 @@ from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.runtime.sequence import Sequence
 from sslm.runtime.stepper import advance, finished
 from sslm.schema.bound_schema import BoundSchema
-from tests.bound_schemas import (
-    END_ID,
-    bound,
-    fields,
-    letters_without_end,
-    text_of,
-)
+from tests.bound_schemas import END_ID, bound, fields, letters_without_end, schema_of, text_of
 from tests.seed_cases import Case, refused, seen
 from tests.tiny_models import ALL_UNITS
 
@@ -29,10 +23,6 @@ CHOICES = {
     "few": replace(SAMPLING, top_k=3, min_p=MICRO // 100),
     "damped": Choice(decoder=Decoder.DAMPED, top_k=6, damping=1 << 16, damping_order=2),
 }
-
-
-def schema_of(case: Case, **options: object) -> BoundSchema:
-    return bound(fields(), case.program.vocab_size, **options)  # type: ignore[arg-type]
 
 
 def begun(

@@ -22,19 +22,11 @@ from sslm.errors.runtime import (
 from sslm.runtime.prefix import Prefix
 from sslm.runtime.sequence import Sequence
 from sslm.schema.bound_schema import BoundSchema
-from tests.bound_schemas import END_ID, bound, fields, letters_without_end, split, text_of
+from tests.bound_schemas import END_ID, other_schema_of, schema_of, split, text_of
 from tests.seed_cases import Case, refused, seen
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 LONG = [index * 3 % 37 for index in range(140)]
-
-
-def schema_of(case: Case, *, end_ids: tuple[int, ...] = (END_ID,)) -> BoundSchema:
-    return bound(fields(), case.program.vocab_size, end_ids=end_ids)
-
-
-def other_schema(case: Case) -> BoundSchema:
-    return bound(letters_without_end(), case.program.vocab_size)
 
 
 def answered(case: Case, sequence: Sequence, count: int = 9) -> tuple[object, ...]:
@@ -61,7 +53,7 @@ def lone(case: Case, schema: BoundSchema | None, prompt: list[int]) -> tuple[obj
 @pytest.mark.seed_call("sslm_seq_set_schema", here="Sequence.bind")
 @pytest.mark.seed_call("sslm_seq_schema_bound", here="Sequence.schema")
 def test_a_schema_is_bound_bound_otherwise_and_taken_away(case: Case) -> None:
-    schema, other = schema_of(case), other_schema(case)
+    schema, other = schema_of(case), other_schema_of(case)
     with case.sequence() as sequence:
         assert sequence.schema is None
         for wanted in (schema, other, schema, None, other):
@@ -89,7 +81,7 @@ USES: dict[str, Callable[[Case, Sequence], object]] = {
     "sslm_seq_set_schema", refusal="SSLM_SCHEMA_BIND_REJECTED", here="SchemaBindError"
 )
 def test_a_sequence_that_was_used_is_reset_before_it_is_bound(case: Case, use: str) -> None:
-    schema, other = schema_of(case), other_schema(case)
+    schema, other = schema_of(case), other_schema_of(case)
     with case.sequence() as sequence:
         sequence.bind(schema)
         USES[use](case, sequence)
@@ -121,7 +113,7 @@ REFUSALS: dict[str, tuple[type[SslmError], Callable[[Case, Sequence], object]]] 
 )
 def test_a_refused_call_is_no_use(case: Case, refusal: str) -> None:
     kind, call = REFUSALS[refusal]
-    other = other_schema(case)
+    other = other_schema_of(case)
     with case.sequence() as sequence:
         sequence.bind(schema_of(case))
         with refused(kind, sequence):
@@ -211,7 +203,7 @@ def test_content_that_is_not_taken_is_taken_in_up_to_there(case: Case) -> None:
 @pytest.mark.parametrize("token_id", [END_ID, END_ID + 1])
 def test_what_is_no_content_is_not_taken_in(case: Case, token_id: int) -> None:
     with case.sequence() as sequence:
-        sequence.bind(other_schema(case))
+        sequence.bind(other_schema_of(case))
         sequence.push(PROMPT)
         sequence.prefill_content([0])
         with refused(SchemaSpanUnreachableError, sequence):
@@ -261,7 +253,7 @@ def test_a_dead_end_changes_nothing_and_comes_again(case: Case) -> None:
 def test_accepting_is_told_exactly(case: Case) -> None:
     with case.sequence() as sequence:
         assert not sequence.stats().is_accepting
-        sequence.bind(other_schema(case))
+        sequence.bind(other_schema_of(case))
         assert not sequence.stats().is_accepting
         sequence.prefill_content([0])
         assert sequence.stats().is_accepting
@@ -319,7 +311,7 @@ def test_a_prefix_with_another_schema_is_not_adopted(case: Case) -> None:
         prefix.prefill(PROMPT)
         case.run(prefix.sequence)
         prefix.freeze()
-        for other in (other_schema(case), schema_of(case, end_ids=()), None):
+        for other in (other_schema_of(case), schema_of(case, end_ids=()), None):
             with case.sequence(pool) as sequence:
                 sequence.bind(other)
                 with refused(SnapshotMismatchError, sequence) as caught:

@@ -1,7 +1,6 @@
 """Installing a wheel and running a model with it, here or under qemu-user."""
 
 import json
-import os
 import subprocess
 import sys
 import venv
@@ -13,24 +12,12 @@ from tools.wheel_build import call, clean_environment, environment_python
 from tools.wheel_targets import PINNED_DIGEST
 
 ROOT: Final = Path(__file__).parents[1]
-SOURCE: Final = "stories260K/stories260K-F32.gguf"
+SOURCE: Final = ROOT / "tests" / "data" / "stories260K" / "stories260K-F32.gguf"
+"""The small trained model that wheels are tried with."""
 
 
 class DigestDiffersError(Exception):
     """A library computed something else, or was not the one to be tried."""
-
-
-def model_source() -> Path:
-    """Return the small trained model that wheels are tried with.
-
-    Raises:
-        FileNotFoundError: If the test data is not where the tests find it either.
-    """
-    folder = os.environ.get("SSLM_TEST_DATA")
-    path = (Path(folder) if folder else ROOT.parent / "shared" / "data") / SOURCE
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: set SSLM_TEST_DATA to the test data folder")
-    return path
 
 
 def run_native(wheel: Path, folder: Path, model: Path) -> dict[str, str]:
@@ -49,7 +36,7 @@ def run_native(wheel: Path, folder: Path, model: Path) -> dict[str, str]:
     environment = clean_environment()
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     call("installing the wheel", [*pip, str(wheel)], environment)
-    convert = ["-m", "sslm", "convert", str(model_source()), "-o", str(model)]
+    convert = ["-m", "sslm", "convert", str(SOURCE), "-o", str(model)]
     call("converting the model", [str(python), *convert], environment)
     return _digests([str(python)], environment, model, folder)
 

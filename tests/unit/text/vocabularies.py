@@ -1,5 +1,6 @@
 """Small real vocabularies, and the published ones."""
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,16 @@ PUBLISHED = ("gpt-2", "llama-bpe", "qwen2", "qwen35", "llama-spm", "starcoder", 
 
 def published_path(name: str) -> Path:
     return shared_data(f"vocab/ggml-vocab-{name}.gguf")
+
+
+def published_strings(name: str) -> Iterator[tuple[str, list[int]]]:
+    """Yield the strings that llama.cpp tests this vocabulary with, and the ids that it expects."""
+    path = f"vocab/ggml-vocab-{name}.gguf"
+    texts = shared_data(f"{path}.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
+    assert texts.pop() == ""
+    lines = shared_data(f"{path}.out").read_text().splitlines()
+    for text, line in zip(texts, lines, strict=True):
+        yield text, [int(word) for word in line.split()]
 
 
 @cache

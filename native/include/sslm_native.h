@@ -19,7 +19,7 @@
 #endif
 
 /* cdef begin */
-#define SSLM_NATIVE_ABI 3
+#define SSLM_NATIVE_ABI 4
 
 /* What calls return. */
 #define SSLM_OK 0
@@ -37,8 +37,7 @@
 #define SSLM_BROKEN_HOOK 12    /* The hook broke its contract; no residual, fixed state or counter has changed. */
 #define SSLM_STOPPED_HOOK 13   /* The hook gave up; no residual, fixed state or counter has changed. */
 #define SSLM_TOO_MUCH 14       /* More work than the caller would have done. */
-
-#define SSLM_BAD_LOGITS 14     /* The largest logit is beyond what a score can be. */
+#define SSLM_BAD_LOGITS 15     /* The largest logit is beyond what a score can be. */
 
 /* What sslm_native_advance did with a sequence. */
 #define SSLM_STAYED 0          /* Nothing: a run failed before its turn, or with it. */

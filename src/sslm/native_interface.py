@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "03a3b2df458ef0f309456a4482951f489a93be915f3c18a9220d162211987828"
+HEADER_SHA256: Final = "210ddfd7a0e0575f2de42db79502fd00efc4decf4444c178da58545482998d78"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -65,7 +65,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
         b'\xff\xff\xff\x1fSSLM_BAD_HOOK',
         11,
         b'\xff\xff\xff\x1fSSLM_BAD_LOGITS',
-        14,
+        15,
         b'\xff\xff\xff\x1fSSLM_BAD_MEMORY',
         4,
         b'\xff\xff\xff\x1fSSLM_BAD_PAGE',
@@ -143,7 +143,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
         b'\xff\xff\xff\x1fSSLM_MOVED',
         1,
         b'\xff\xff\xff\x1fSSLM_NATIVE_ABI',
-        3,
+        4,
         b'\xff\xff\xff\x1fSSLM_NONE_ALLOWED',
         -1,
         b'\xff\xff\xff\x1fSSLM_NOT_SCORED',

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tools.native_interface import HEADER, INTERFACE, interface_text
 
+import sslm
 from sslm import native_library
 from sslm.errors.native import (
     NativeLibraryAbiError,
@@ -29,6 +30,17 @@ from sslm.native_library import (
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.program.states import PAGE_TOKENS
+
+# An editable installation keeps what it built in another folder than its sources.
+LIBRARIES = [lib for folder in sslm.__path__ for lib in Path(folder).glob("_native.*")]
+SIZE = re.compile("_(COUNT|MAX|TOKENS|ABI|MASKS|KINDS)$")
+"""Of the names that count something, so that two of them may have the same number."""
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """Return what constants a part of the header declares, without the prefix that all have."""
+    found = re.findall(r"^#define SSLM_(\w+) (-?\w+)", text, re.MULTILINE)
+    return {name: int(number, 0) for name, number in found}
 
 
 @pytest.fixture
@@ -53,6 +65,20 @@ def test_constants_are_those_of_the_package() -> None:
     assert len(TIERS) == lib.SSLM_TIER_COUNT
     assert HEAD_DIM_MAX == 256
     assert CONTEXT_TOKENS_MAX <= 1 << 30
+
+
+def test_no_two_outcomes_of_a_call_share_a_number() -> None:
+    text = HEADER.read_text("utf-8")
+    outcomes = _numbers(text.split("/* What calls return. */")[1].split("\n\n")[0])
+    assert list(outcomes.values()) == list(range(len(outcomes)))
+    assert {name for name in _numbers(text) if name.startswith("BAD_")} <= outcomes.keys()
+
+
+def test_no_two_names_of_a_paragraph_share_a_number() -> None:
+    for paragraph in HEADER.read_text("utf-8").split("\n\n"):
+        numbers = _numbers(paragraph)
+        named = [number for name, number in numbers.items() if not SIZE.search(name)]
+        assert sorted(named) == sorted(set(named)), numbers
 
 
 def test_the_scalar_tier_runs_everywhere_and_the_best_is_the_last() -> None:
@@ -141,7 +167,7 @@ def test_a_file_that_is_no_library_is_refused(elsewhere: Path) -> None:
 
 
 def test_another_interface_is_refused(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for path in Path(native_library.__file__).parent.glob("_native.*"):
+    for path in LIBRARIES:
         (elsewhere / path.name).write_bytes(path.read_bytes())
     text = re.sub(r"(#define SSLM_NATIVE_ABI) \d+", r"\1 999", HEADER.read_text("utf-8"))
     names: dict[str, Any] = {}

@@ -36,10 +36,23 @@ each_cause = pytest.mark.parametrize("kind", CAUSES, ids=lambda kind: kind.__nam
 
 
 def test_every_cause_has_a_number_of_its_own() -> None:
-    numbers = [kind.status for kind in CAUSES]
+    numbers = [number for kind in CAUSES for number in _numbers(kind)]
     assert sorted(numbers) == sorted(set(numbers))
     # Success is no error, and what no class names is a defect of ours: the root's own number.
     assert set(Status) - set(numbers) == {Status.OK, SslmError.status}
+
+
+def test_an_exception_has_the_number_of_its_own_cause() -> None:
+    several = [kind for kind in CAUSES if kind.causes]
+    assert several
+    for kind in several:
+        facts = _example(kind).facts()
+        assert set(kind.causes) == set(typing.get_args(typing.get_type_hints(kind)["what"]))
+        assert kind.status == next(iter(kind.causes.values()))
+        for what, number in kind.causes.items():
+            error = kind(**facts | {"what": what})
+            assert error.status == pickle.loads(pickle.dumps(error)).status == number
+            assert what in str(error)
 
 
 @each_cause
@@ -61,7 +74,8 @@ def test_the_first_digit_of_a_number_is_its_family() -> None:
     assert set(digits) == set(FAMILIES)
     for kind in CAUSES:
         family = next(family for family in FAMILIES if issubclass(kind, family))
-        assert str(int(kind.status))[0] == digits[family], kind
+        for number in _numbers(kind):
+            assert str(int(number))[0] == digits[family], kind
 
 
 def test_exit_codes_cover_every_family() -> None:
@@ -111,6 +125,10 @@ def test_a_family_survives_pickle(kind: type[SslmError]) -> None:
     assert (type(again), str(again), again.status) == (kind, str(kind()), kind.status)
 
 
+def _numbers(kind: type[SslmError]) -> list[Status]:
+    return list(kind.causes.values()) or [kind.status]
+
+
 def _example(kind: type[SslmError]) -> SslmError:
     """Construct an exception with a distinct fact for every annotation."""
     hints = typing.get_type_hints(kind)
@@ -119,6 +137,7 @@ def _example(kind: type[SslmError]) -> SslmError:
         for parent in reversed(kind.__mro__)
         if issubclass(parent, SslmError) and parent is not SslmError
         for name in inspect.get_annotations(parent)
+        if typing.get_origin(hints[name]) is not typing.ClassVar
     ]
     facts = [_value(hints[name], index) for index, name in enumerate(dict.fromkeys(names), 1)]
     return kind(*facts)

@@ -35,13 +35,13 @@ INTRODUCTION: Final = (
     """,
     """
     The measure is the CPU interface `sslm_*` of SuperSLM: {call_count} calls and {cause_count}
-    causes of refusal, of which {covered_calls} and {covered_causes} are covered. Each refusal is a
-    class of its own here, with a number of its own (`sslm.errors`). A test of one shows that
-    everything that can be seen of the sequences and of their pool is afterwards what it was (a
-    save, all counters, the pages), and that the next answer is what a lone sequence on the
-    reference backend answers. Tests run on the reference and on the native backend, with a small
-    llama and with a recurrent model, unless a thing exists only once. Null handles are left to the
-    C ABI: only there can a caller give one.
+    causes of refusal, of which {covered_calls} and {covered_causes} are covered. Each cause of
+    a refusal has a number of its own here (`sslm.Status`), and callers catch classes
+    (`sslm.errors`). A test of one shows that everything that can be seen of the sequences and
+    of their pool is afterwards what it was (a save, all counters, the pages), and that the next
+    answer is what a lone sequence on the reference backend answers. Tests run on the reference
+    and on the native backend, with a small llama and with a recurrent model, unless a thing
+    exists only once. Null handles are left to the C ABI: only there can a caller give one.
     """,
 )
 

@@ -1,6 +1,7 @@
 """The root of the exception tree, with its families."""
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sslm.errors.showing import presentable
@@ -14,10 +15,14 @@ class SslmError(Exception):
     A subclass states its ``status``, its facts as annotated attributes, and a ``message`` in
     :meth:`str.format` syntax over those facts. The facts are the constructor's arguments, in the
     order of their annotations, and are what pickle sends, so every exception survives it.
+
+    A class that stands for several causes states their numbers in ``causes``, by its fact ``what``;
+    the status of an exception is then the number of its own cause.
     """
 
     status: ClassVar[Status] = Status.INTERNAL
     message: ClassVar[str] = "internal error"
+    causes: ClassVar[Mapping[str, Status]] = {}
     _fact_names: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -35,6 +40,8 @@ class SslmError(Exception):
         super().__init__(*(facts[name] for name in names))
         for name in names:
             setattr(self, name, facts[name])
+        if self.causes:
+            vars(self)["status"] = self.causes[facts["what"]]
 
     def facts(self) -> dict[str, object]:
         """Return the facts by name, in the order of the constructor."""

@@ -1,5 +1,8 @@
 """Errors of requests, sequences and their memory."""
 
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
 from sslm.errors.base import ArgumentError, NumericError, ResourceError, StateError
 from sslm.errors.status import Status
 
@@ -211,11 +214,24 @@ class ModelHeldError(StateError):
 
 
 class SnapshotMismatchError(ArgumentError):
-    """A sequence was to continue from another model's state, or from pages of another pool."""
+    """A sequence was to continue from a state that does not fit it; `status` says in what."""
 
-    status = Status.SNAPSHOT_MISMATCH
+    status = Status.SNAPSHOT_SCHEMA
     message = "the saved state and the sequence differ in {what}: {found}, expected {expected}"
-    what: str
+    causes: ClassVar[Mapping[str, Status]] = {
+        "the schema": Status.SNAPSHOT_SCHEMA,
+        "the model": Status.SNAPSHOT_MODEL,
+        "the KV pool": Status.SNAPSHOT_POOL,
+        "the rows of a chunk": Status.SNAPSHOT_CHUNK_ROWS,
+        "the rows that are scored": Status.SNAPSHOT_SCORED_ROWS,
+    }
+    what: Literal[
+        "the schema",
+        "the model",
+        "the KV pool",
+        "the rows of a chunk",
+        "the rows that are scored",
+    ]
     found: str
     expected: str
 

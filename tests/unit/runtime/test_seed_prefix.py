@@ -292,17 +292,20 @@ def test_a_prefix_that_is_not_frozen(case: Case) -> None:
     "sslm_seq_adopt_prefix",
     refusal="SSLM_INVALID_ARGUMENT",
     case="another model, another pool",
-    here="SnapshotMismatchError",
+    here="SnapshotMismatchError: 190, 191",
 )
 def test_a_prefix_of_another_model_or_pool(case: Case) -> None:
     pool = case.pool()
     with frozen(case, PROMPT, pool) as prefix:
         stranger = case.sequence(pool, model_id=bytes(32))
         elsewhere = case.sequence(case.pool())
-        for sequence, what in ((stranger, "the model"), (elsewhere, "the KV pool")):
+        for sequence, what, number in (
+            (stranger, "the model", 190),
+            (elsewhere, "the KV pool", 191),
+        ):
             with refused(SnapshotMismatchError, sequence) as caught:
                 prefix.adopt_into(sequence)
-            assert caught.value.facts()["what"] == what
+            assert (caught.value.facts()["what"], caught.value.status) == (what, number)
         elsewhere.push(PROMPT)
         case.require_as_alone(elsewhere, PROMPT)
 

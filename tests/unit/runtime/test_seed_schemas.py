@@ -302,7 +302,9 @@ def test_a_prefix_that_was_used_is_not_bound(case: Case) -> None:
 
 
 @pytest.mark.seed_call(
-    "sslm_seq_adopt_prefix", refusal="SSLM_PREFIX_SCHEMA_MISMATCH", here="SnapshotMismatchError"
+    "sslm_seq_adopt_prefix",
+    refusal="SSLM_PREFIX_SCHEMA_MISMATCH",
+    here="SnapshotMismatchError: 116",
 )
 def test_a_prefix_with_another_schema_is_not_adopted(case: Case) -> None:
     schema, pool = schema_of(case), case.pool()
@@ -317,6 +319,7 @@ def test_a_prefix_with_another_schema_is_not_adopted(case: Case) -> None:
                 with refused(SnapshotMismatchError, sequence) as caught:
                     prefix.adopt_into(sequence)
                 assert caught.value.facts()["what"] == "the schema"
+                assert caught.value.status == 116
                 # It may still be bound, and is as good as new.
                 sequence.bind(schema)
                 prefix.adopt_into(sequence)

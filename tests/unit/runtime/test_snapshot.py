@@ -149,15 +149,19 @@ def test_a_chunk_in_progress_is_adopted_only_where_it_fits(plan: ReferencePlan) 
             step(plan, sequence, units=1)
         all_rows, last_row = scored.snapshot(), last.snapshot()
     with new_sequence(plan, pool) as other:
-        with pytest.raises(SnapshotMismatchError, match="rows that are scored: 60, expected at"):
+        scored_rows = "rows that are scored: 60, expected at"
+        with pytest.raises(SnapshotMismatchError, match=scored_rows) as caught:
             other.adopt(all_rows)
+        assert caught.value.status == 193
         other.adopt(last_row)
         run(plan, other)
         digest = other.digest
     with new_sequence(plan, pool, chunk_tokens=59, has_all_logits=True) as other:
         for snapshot in (all_rows, last_row):
-            with pytest.raises(SnapshotMismatchError, match="rows of a chunk: 60, expected at"):
+            chunk_rows = "rows of a chunk: 60, expected at"
+            with pytest.raises(SnapshotMismatchError, match=chunk_rows) as caught:
                 other.adopt(snapshot)
+            assert caught.value.status == 192
         assert (other.position, other.pending_count) == (0, 0)
     for snapshot in (all_rows, last_row):
         with new_sequence(plan, pool, has_all_logits=True) as other:

@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from sslm.artifact.file_lock import is_still_at, open_lock_file, try_lock
+from sslm.artifact.file_lock import is_still_at, try_lock
+from sslm.artifact.own_folder import OwnFolder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.errors.artifact import UnwritableFileError
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError, OutputNotFileError
@@ -180,23 +181,23 @@ def _sweep(target: Path) -> None:
     """Remove temporaries of this file whose writers have ended."""
     prefix = re.escape(f".{target.name}.")
     name = re.compile(rf"{prefix}[0-9a-f]{{{2 * _RANDOM_BYTES}}}{re.escape(_ENDING)}")
-    with suppress(OSError):
-        for path in [path for path in target.parent.iterdir() if name.fullmatch(path.name)]:
+    with suppress(OSError), OwnFolder(target.parent, follows_links=True) as folder:
+        for found in [found for found in folder.names() if name.fullmatch(found)]:
             # One that another process has just removed keeps none of the others.
             with suppress(OSError):
-                _sweep_one(path)
+                _sweep_one(folder, found)
 
 
-def _sweep_one(partial: Path) -> None:
-    handle = open_lock_file(partial, 0)
+def _sweep_one(folder: OwnFolder, name: str) -> None:
+    handle = folder.lock_file(name, 0)
     try:
         is_left = try_lock(handle)
         if is_left and _IS_POSIX:
-            partial.unlink()
+            folder.remove_file(name)
     finally:
         os.close(handle)
     if is_left and not _IS_POSIX:
-        partial.unlink()
+        folder.remove_file(name)
 
 
 def sync_folder(folder: Path) -> None:

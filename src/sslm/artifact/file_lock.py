@@ -1,6 +1,8 @@
 """A lock between processes, which the system takes back when its holder ends."""
 
+import errno
 import os
+import stat
 import sys
 
 if sys.platform == "win32":
@@ -31,19 +33,32 @@ else:
         return True
 
 
-def open_lock_file(path: str | os.PathLike[str], making: int = os.O_CREAT) -> int:
+def open_lock_file(
+    path: str | os.PathLike[str], making: int = os.O_CREAT, *, folder: int | None = None
+) -> int:
     """Open a file to be locked; a link in its place is refused, so nothing elsewhere is touched.
 
     Args:
         path: The file.
         making: ``os.O_CREAT`` makes it if it is not there; with ``os.O_EXCL`` it must not be; with
             0 it must be.
+        folder: The descriptor of the folder in which *path* is a name, where the system has that.
 
     Returns:
         The file's descriptor.
+
+    Raises:
+        OSError: If it is no regular file, or the system refuses.
     """
     safety = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    return os.open(path, os.O_RDWR | safety | getattr(os, "O_BINARY", 0) | making, 0o600)
+    if not safety and os.path.islink(path):  # noqa: PTH114
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    flags = os.O_RDWR | safety | getattr(os, "O_BINARY", 0) | making
+    file = os.open(path, flags, 0o666, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return file
 
 
 def is_still_at(file: int, path: str | os.PathLike[str]) -> bool:

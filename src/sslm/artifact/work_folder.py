@@ -8,13 +8,13 @@ is alive.
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from sslm.artifact.file_lock import is_still_at, open_lock_file, try_lock
+from sslm.artifact.file_lock import is_still_at, try_lock
+from sslm.artifact.own_folder import OwnFolder
 from sslm.artifact.write_errors import named_write_errors
 
 OWNER_NAME: Final = "owner.lock"
@@ -26,96 +26,114 @@ _ATTEMPT_COUNT_MAX: Final = 8
 
 
 @contextmanager
-def work_folder(parent: Path, prefix: str, *, purpose: Path | None = None) -> Iterator[Path]:
+def work_folder(
+    parent: Path, prefix: str, *, purpose: Path | None = None, follows_links: bool = True
+) -> Iterator[Path]:
     """Make a folder that is gone afterwards; remove what killed processes left of the same prefix.
 
     Args:
         parent: Where it is made.
         prefix: How its name begins.
         purpose: What errors name; None for *parent*.
+        follows_links: Whether *parent* itself may be a link.
 
     Raises:
         DiskFullError, UnwritableFileError: If it cannot be made.
     """
-    sweep(parent, prefix)
-    with named_write_errors(purpose or parent):
-        folder, owner = _make(parent, prefix)
-    try:
-        yield folder
-    finally:
-        _remove(folder, owner)
+    with ExitStack() as stack:
+        with named_write_errors(purpose or parent):
+            place = stack.enter_context(OwnFolder(parent, follows_links=follows_links))
+        _sweep_place(place, prefix)
+        with named_write_errors(purpose or parent):
+            folder, owner = _make(place, prefix)
+        try:
+            yield folder.path
+        finally:
+            with folder:
+                _remove(place, folder, owner)
 
 
-def sweep(parent: Path, prefix: str) -> None:
-    """Remove the folders of this prefix whose makers have ended."""
+def sweep(parent: Path, prefix: str, *, follows_links: bool = True) -> None:
+    """Remove the folders of this prefix whose makers have ended.
+
+    Args:
+        parent: Where they are.
+        prefix: How their names begin.
+        follows_links: Whether *parent* itself may be a link; one that may not be is left alone.
+    """
+    with suppress(OSError), OwnFolder(parent, follows_links=follows_links) as place:
+        _sweep_place(place, prefix)
+
+
+def _sweep_place(place: OwnFolder, prefix: str) -> None:
     name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}{re.escape(_ENDING)}")
     with suppress(OSError):
-        for path in list(parent.iterdir()):
-            if name.fullmatch(path.name):
-                _sweep_one(path)
+        for found in place.names():
+            if name.fullmatch(found):
+                _sweep_one(place, found)
 
 
-def sweep_all(parent: Path) -> None:
-    """Remove everything from a folder that is used for nothing else, but what is worked in."""
-    with suppress(OSError):
-        for path in list(parent.iterdir()):
-            _sweep_one(path)
-            with suppress(OSError):
-                if path.is_symlink() or not path.is_dir():
-                    path.unlink()
-                elif not (path / OWNER_NAME).exists():
-                    shutil.rmtree(path, ignore_errors=True)
-
-
-def _make(parent: Path, prefix: str) -> tuple[Path, int]:
+def _make(place: OwnFolder, prefix: str) -> tuple[OwnFolder, int]:
     """Return a new folder with the descriptor of its locked file."""
     for _ in range(_ATTEMPT_COUNT_MAX):
-        folder = parent / f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}{_ENDING}"
-        folder.mkdir(mode=0o700)
-        owner_path = folder / OWNER_NAME
+        name = f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}{_ENDING}"
+        place.make_folder(name, 0o700)
         # Until the lock is had, another process may take this for a leftover: then another name.
         try:
-            owner = open_lock_file(owner_path, os.O_CREAT | os.O_EXCL)
+            folder = place.folder(name)
         except FileNotFoundError:
             continue
-        except BaseException:
-            with suppress(OSError):
-                folder.rmdir()
-            raise
-        if try_lock(owner) and is_still_at(owner, owner_path):
-            return folder, owner
-        os.close(owner)
-    raise FileNotFoundError(f"new folders in {parent} are removed at once")
-
-
-def _sweep_one(folder: Path) -> None:
-    """Remove a folder whose maker has ended; what cannot be removed keeps none of the others."""
-    with suppress(OSError):
-        if folder.is_symlink() or not folder.is_dir():
-            return
         try:
-            owner = open_lock_file(folder / OWNER_NAME, 0)
+            owner = _locked_owner(folder)
+        except BaseException:
+            folder.close()
+            with suppress(OSError):
+                place.remove_empty_folder(name)
+            raise
+        if owner is not None:
+            return folder, owner
+        folder.close()
+    raise FileNotFoundError(f"new folders in {place.path} are removed at once")
+
+
+def _locked_owner(folder: OwnFolder) -> int | None:
+    """Return the descriptor of a new folder's locked file; None if the folder is gone."""
+    try:
+        owner = folder.lock_file(OWNER_NAME, os.O_CREAT | os.O_EXCL)
+    except FileNotFoundError:
+        return None
+    if try_lock(owner) and is_still_at(owner, folder.path / OWNER_NAME):
+        return owner
+    os.close(owner)
+    return None
+
+
+def _sweep_one(place: OwnFolder, name: str) -> None:
+    """Remove a folder whose maker has ended; what cannot be removed keeps none of the others."""
+    with suppress(OSError), place.folder(name) as folder:
+        try:
+            owner = folder.lock_file(OWNER_NAME, 0)
         except FileNotFoundError:
             # Its maker was killed between two steps. Never removed with something inside.
-            folder.rmdir()
+            place.remove_empty_folder(name)
             return
         if try_lock(owner):
-            _remove(folder, owner)
+            _remove(place, folder, owner)
         else:
             os.close(owner)
 
 
-def _remove(folder: Path, owner: int) -> None:
-    """Remove a folder whose lock is held, the lock last."""
+def _remove(place: OwnFolder, folder: OwnFolder, owner: int) -> None:
+    """Remove a folder whose lock is held, the lock last; not one that was moved elsewhere."""
+    name = folder.path.name
+    is_there = place.holds(name, folder)
     with suppress(OSError):
-        for path in list(folder.iterdir()):
-            if path.name == OWNER_NAME:
-                continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with suppress(OSError):
-                    path.unlink()
+        for entry in folder.names() if is_there else []:
+            if entry != OWNER_NAME:
+                folder.remove(entry)
     # Some systems keep a file that is open.
     os.close(owner)
-    shutil.rmtree(folder, ignore_errors=True)
+    if is_there and place.holds(name, folder):
+        folder.remove(OWNER_NAME)
+        folder.close()
+        place.remove(name)

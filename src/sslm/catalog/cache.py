@@ -15,7 +15,8 @@ from typing import Final
 from sslm import limits
 from sslm.artifact.atomic_file import require_replaceable, sync_folder
 from sslm.artifact.file_lock import is_still_at, open_lock_file, try_lock
-from sslm.artifact.work_folder import sweep_all, work_folder
+from sslm.artifact.own_folder import OwnFolder
+from sslm.artifact.work_folder import sweep, work_folder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.names import NAME, checked_name
 from sslm.catalog.origins import ENDING, encode_origin, origin_path, read_origin
@@ -27,6 +28,13 @@ CACHE_DIR_VARIABLE: Final = "SSLM_CACHE_DIR"
 WAIT_S_MAX: Final = 3600
 """Longest wait for another process: a slow network takes its time over 90 MB."""
 
+_WORK: Final = "work"
+"""The folder of unfinished files, in the cache."""
+
+_JOB: Final = "job."
+"""How the names of those in it begin; nothing else there is removed."""
+
+_NOTE_BEGINNING: Final = b"process "
 _CLOCK_STEP_NS: Final = 2_000_000_000
 """Between two times of files that every file system tells apart."""
 _KEY_SIZE_CHARS: Final = 16
@@ -101,7 +109,7 @@ class Cache:
     lock. Only regular files count: links are neither used nor followed.
 
     Args:
-        folder: Made when first written to.
+        folder: Made when first written to. It may itself be a link to where models are kept.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -157,14 +165,16 @@ class Cache:
         lock = self._lock(on_wait)
         try:
             with named_write_errors(self.folder):
-                os.ftruncate(lock, 0)
-                os.lseek(lock, 0, os.SEEK_SET)
-                os.write(lock, f"process {os.getpid()}, working on {purpose}".encode())
-            self._sweep()
-            yield
+                _require_own_lock(lock)
+            try:
+                with named_write_errors(self.folder):
+                    _write_note(lock, f"{os.getpid()}, working on {purpose}")
+                self._sweep()
+                yield
+            finally:
+                with suppress(OSError):
+                    os.ftruncate(lock, 0)
         finally:
-            with suppress(OSError):
-                os.ftruncate(lock, 0)
             os.close(lock)
 
     @contextmanager
@@ -181,17 +191,18 @@ class Cache:
             CacheBusyError: If another process does not come to an end.
             DiskFullError, UnwritableFileError: If the cache cannot be written.
         """
-        work_path = self.folder / "work"
+        work_path = self.folder / _WORK
         with self.locked(purpose, on_wait):
             with named_write_errors(self.folder):
-                work_path.mkdir(exist_ok=True)
+                _make_folder(work_path)
             try:
-                with work_folder(work_path, "job.", purpose=self.folder) as folder:
+                with work_folder(
+                    work_path, _JOB, purpose=self.folder, follows_links=False
+                ) as folder:
                     yield folder
             finally:
                 # Not empty if somebody removed the lock, and another process works here too.
-                with suppress(OSError):
-                    work_path.rmdir()
+                self._remove_work()
 
     def keep(
         self,
@@ -216,13 +227,16 @@ class Cache:
         for place in (target, origin_path(target)):
             require_replaceable(place)
         with named_write_errors(target):
+            draft = None
             if origin is not None:
                 # The note first: a model without one would look as if nobody knew its origin. One
                 # without its model is removed with the other leftovers.
                 draft = path.with_name("origin.json")
                 draft.write_bytes(encode_origin(origin))
-                draft.replace(origin_path(target))
-            path.replace(target)
+            with OwnFolder(self._models_folder) as models:
+                if draft is not None:
+                    models.take(draft, origin_path(target).name)
+                models.take(path, target.name)
             sync_folder(self._models_folder)
         source = (origin or {}).get("sha256")
         for model in self.others(name, key):
@@ -246,7 +260,8 @@ class Cache:
             return model
         with named_write_errors(model.path):
             modified_ns = max(time.time_ns(), newest_ns + _CLOCK_STEP_NS)
-            os.utime(model.path, ns=(modified_ns, modified_ns))
+            with OwnFolder(self._models_folder) as models:
+                models.set_modified(model.path.name, modified_ns)
         return _cached_model(model.path) or model
 
     def remove(self, model: CachedModel) -> None:
@@ -258,14 +273,14 @@ class Cache:
             ModelInUseError: If the system does not remove a file that is open.
             UnwritableFileError: If the system refuses for another reason.
         """
-        with named_write_errors(model.path):
+        with named_write_errors(model.path), OwnFolder(self._models_folder) as models:
             try:
-                model.path.unlink(missing_ok=True)
+                models.remove_file(model.path.name)
             except PermissionError as error:
                 if os.name == "posix":
                     raise
                 raise ModelInUseError(model.name, str(model.path)) from error
-            origin_path(model.path).unlink(missing_ok=True)
+            models.remove_file(origin_path(model.path).name)
 
     def tidy(self) -> None:
         """Remove what a killed process left, if there is something and nobody works here.
@@ -273,7 +288,7 @@ class Cache:
         For those who found what they looked for, and so take no lock: one that was killed just
         after its last step leaves the model, but also what it was made from.
         """
-        if not os.path.lexists(self.folder / "work"):
+        if not os.path.lexists(self.folder / _WORK):
             return
         # A cache that cannot be written is no worse for those who only read it.
         with suppress(OSError):
@@ -285,23 +300,30 @@ class Cache:
                 os.close(lock)
 
     def _files(self) -> list[Path]:
-        if self._models_folder.is_symlink():
-            return []
-        with suppress(FileNotFoundError, NotADirectoryError):
-            return list(self._models_folder.iterdir())
-        return []
+        try:
+            with OwnFolder(self._models_folder) as models:
+                return [self._models_folder / name for name in models.names()]
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return []
+            raise
 
     def _sweep(self) -> None:
-        """Remove what processes left that were killed."""
-        sweep_all(self.folder / "work")
-        with suppress(OSError):
-            (self.folder / "work").rmdir()
-        for path in self._files():
-            if path.name.endswith(ENDING):
-                model = path.with_name(path.name.removesuffix(ENDING) + ".sslm")
-                if _FILE_NAME.fullmatch(model.name) and not os.path.lexists(model):
+        """Remove what processes left that were killed, by its names; no link is followed."""
+        sweep(self.folder / _WORK, _JOB, follows_links=False)
+        self._remove_work()
+        with suppress(OSError), OwnFolder(self._models_folder) as models:
+            for name in models.names():
+                model = name.removesuffix(ENDING) + ".sslm"
+                if name.endswith(ENDING) and _FILE_NAME.fullmatch(model):
                     with suppress(OSError):
-                        path.unlink()
+                        if not os.path.lexists(self._models_folder / model):
+                            models.remove_file(name)
+
+    def _remove_work(self) -> None:
+        """Remove the folder of unfinished files if it is empty."""
+        with suppress(OSError), OwnFolder(self.folder, follows_links=True) as folder:
+            folder.remove_empty_folder(_WORK)
 
     def _lock(self, on_wait: OnWait) -> int:
         """Return the descriptor of the lock's file, which is unlocked when it is closed."""
@@ -309,9 +331,10 @@ class Cache:
         holder = ""
         for waited_s in range(WAIT_S_MAX):
             with named_write_errors(self.folder):
-                self._models_folder.mkdir(parents=True, exist_ok=True)
-                if self._models_folder.is_symlink():
-                    raise OSError(errno.ELOOP, "models in it is a link; link the whole cache")
+                if self.folder.is_symlink() and not self.folder.exists():
+                    raise OSError(errno.ENOENT, "it is a link to nothing")
+                self.folder.mkdir(parents=True, exist_ok=True)
+                _make_folder(self._models_folder)
                 file = open_lock_file(path)
                 # One who waited may hold a file that was removed meanwhile, beside the new one.
                 if _is_locked(file, path):
@@ -321,6 +344,30 @@ class Cache:
             on_wait(waited_s, holder)
             time.sleep(1)
         raise CacheBusyError(str(self.folder), WAIT_S_MAX, holder)
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder unless it is there; raise OSError if a link, or anything else, is."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        OwnFolder(path).close()
+
+
+def _require_own_lock(file: int) -> None:
+    """Raise OSError unless a lock file may be written: it is no other file by a second name."""
+    if os.fstat(file).st_nlink > 1:
+        raise OSError(errno.EMLINK, "lock in it is a second name of another file; remove it")
+    note = os.read(file, len(_NOTE_BEGINNING))
+    if not _NOTE_BEGINNING.startswith(note):
+        raise OSError(errno.EEXIST, "lock in it is a file of something else; name another folder")
+
+
+def _write_note(file: int, note: str) -> None:
+    """Say in a lock file who holds it."""
+    os.ftruncate(file, 0)
+    os.lseek(file, 0, os.SEEK_SET)
+    os.write(file, _NOTE_BEGINNING + note.encode())
 
 
 def _is_locked(file: int, path: Path) -> bool:

@@ -4,17 +4,21 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import sslm
+from sslm.artifact import own_folder
+from sslm.artifact.work_folder import OWNER_NAME
 from sslm.catalog.cache import Cache, cache_folder, conversion_key
 from sslm.errors.artifact import UnwritableFileError
 from sslm.errors.catalog import CacheBusyError, CacheFolderError, ModelNameError
 from sslm.errors.commands import OutputNotFileError
 from tests.special_files import KINDS, kind_of, make_special
 
+LEFTOVER = "job.0123456789ab.work"
 KEY = "0123456789abcdef"
 OTHER_KEY = "fedcba9876543210"
 THIRD_KEY = "00000000000000aa"
@@ -154,11 +158,127 @@ def test_the_work_folder_is_gone_afterwards(cache: Cache) -> None:
 
 
 def test_what_a_killed_process_left_is_removed(cache: Cache) -> None:
-    left = cache.folder / "work" / "tmp1"
+    left = cache.folder / "work" / LEFTOVER
     left.mkdir(parents=True)
+    (left / OWNER_NAME).write_bytes(b"")
     (left / "half").write_bytes(b"half a model")
     with cache.work_folder() as folder:
         assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_what_others_keep_in_the_cache_stays(cache: Cache) -> None:
+    """A folder that serves for something else too may have entries of the same names."""
+    others = {
+        cache.folder / "work" / "thesis" / "text.tex": b"precious",
+        cache.folder / "work" / LEFTOVER / "mine": b"no lock of ours beside it",
+        cache.folder / "work" / "notes": b"precious",
+        cache.folder / "models" / "notes": b"precious",
+    }
+    for path, content in others.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    assert _keep(cache, "a", KEY).read_bytes() == b"model"
+    cache.tidy()
+    assert {path: path.read_bytes() for path in others} == others
+
+
+LINKED_PLACES = {
+    "work": "work",
+    "models": "models",
+    "lock": "lock",
+    "a leftover": f"work/{LEFTOVER}",
+    "what a leftover holds": f"work/{LEFTOVER}/linked",
+    "a leftover's lock": f"work/{LEFTOVER}/{OWNER_NAME}",
+    "a model": f"models/b-{KEY}.sslm",
+    "a note": f"models/b-{KEY}.origin.json",
+}
+
+
+def _victim(kind: str, folder: Path) -> Path:
+    """Make what somebody else keeps elsewhere; return what a link is to lead to."""
+    folder.mkdir()
+    (folder / "file").write_bytes(b"precious")
+    (folder / f"b-{KEY}.origin.json").write_bytes(b"precious")
+    (folder / LEFTOVER).mkdir()
+    for place in (folder, folder / LEFTOVER):
+        (place / OWNER_NAME).write_bytes(b"precious")
+    return {"a folder": folder, "a file": folder / "file", "nothing": folder / "none"}[kind]
+
+
+def _tree(folder: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+@pytest.fixture(params=[True, False], ids=["descriptors", "paths"])
+def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go both ways, as systems without descriptors of folders have only the second."""
+    monkeypatch.setattr(own_folder, "_HAS_DESCRIPTORS", request.param)
+
+
+@pytest.mark.usefixtures("_both_ways")
+@pytest.mark.parametrize("kind", ["a folder", "a file", "nothing"])
+@pytest.mark.parametrize("place", LINKED_PLACES.values(), ids=LINKED_PLACES)
+def test_no_link_in_the_cache_is_followed(
+    place: str, kind: str, cache: Cache, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    target = _victim(kind, victim)
+    link = cache.folder / place
+    link.parent.mkdir(parents=True)
+    if place.endswith("/linked"):
+        (link.parent / OWNER_NAME).write_bytes(b"")
+    link.symlink_to(target)
+    before = _tree(victim)
+    if place in ("work", "models", "lock"):
+        with pytest.raises(UnwritableFileError) as caught:
+            _keep(cache, "a", KEY)
+        assert caught.value.path == str(cache.folder)
+        assert place == "lock" or f"{place} in it is a link" in str(caught.value)
+    else:
+        assert _keep(cache, "a", KEY).read_bytes() == b"model"
+    cache.tidy()
+    assert _tree(victim) == before
+    # The link itself stays, unless it lies in what a killed process of ours left.
+    assert link.is_symlink() is not place.endswith("/linked")
+
+
+def test_the_whole_cache_may_be_a_link(cache: Cache, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    cache.folder.symlink_to(elsewhere)
+    with pytest.raises(UnwritableFileError, match="it is a link to nothing"):
+        _keep(cache, "a", KEY)
+    elsewhere.mkdir()
+    _keep(cache, "a", KEY)
+    assert (elsewhere / "models" / f"a-{KEY}.sslm").read_bytes() == b"model"
+    found = cache.find("a")
+    assert found is not None
+    with cache.locked("a test"):
+        cache.remove(found)
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["lock", "models"]
+    assert cache.models() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "makes"),
+    [
+        ("a second name of another file", lambda lock, other: lock.hardlink_to(other)),
+        ("a file of something else", lambda lock, other: lock.write_bytes(other.read_bytes())),
+    ],
+)
+def test_a_lock_that_holds_something_else_is_not_written(
+    said: str, makes: Callable[[Path, Path], object], cache: Cache, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious")
+    cache.folder.mkdir()
+    makes(cache.folder / "lock", precious)
+    with pytest.raises(UnwritableFileError, match=said), cache.locked("a test"):
+        raise AssertionError("locked all the same")
+    cache.tidy()
+    assert precious.read_bytes() == (cache.folder / "lock").read_bytes() == b"precious"
 
 
 def test_one_waits_while_another_process_works(cache: Cache) -> None:

@@ -117,10 +117,10 @@ def test_an_open_model_is_named_where_the_system_does_not(
     model = filled.find("beta")
     assert model is not None
 
-    def unlink(path: Path, missing_ok: bool = False) -> None:
-        raise PermissionError(13, f"in use: {path} {missing_ok}")
+    def unlink(name: str, *, dir_fd: int | None = None) -> None:
+        raise PermissionError(13, f"in use: {name} {dir_fd}")
 
-    monkeypatch.setattr(type(model.path), "unlink", unlink)
+    monkeypatch.setattr(os, "unlink", unlink)
     monkeypatch.setattr(os, "name", "nt")
     with pytest.raises(ModelInUseError, match="'beta' is open"):
         filled.remove(model)

@@ -5,6 +5,8 @@ import struct
 import time
 import tracemalloc
 from collections.abc import Callable
+from math import prod
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -16,6 +18,7 @@ from sslm.errors.gguf import (
     GgufAlignmentError,
     GgufBigEndianError,
     GgufBoolError,
+    GgufDataEndError,
     GgufDimensionCountError,
     GgufDuplicateKeyError,
     GgufDuplicateTensorError,
@@ -26,6 +29,7 @@ from sslm.errors.gguf import (
     GgufPartialBlockError,
     GgufRemovedTensorTypeError,
     GgufTensorNameError,
+    GgufTensorOffsetError,
     GgufTensorPastEndError,
     GgufTensorTooLargeError,
     GgufUnknownTensorTypeError,
@@ -37,11 +41,12 @@ from sslm.errors.reading import (
     BadUtf8Error,
     FieldTooLargeError,
     MisalignedOffsetError,
-    OverlappingBytesError,
+    NonZeroPaddingError,
     TruncatedFileError,
 )
 from sslm.formats.gguf import read_gguf
 from sslm.formats.gguf_tensors import dequantize
+from sslm.formats.gguf_types import TENSOR_TYPES, TensorType
 from tests.gguf_files import (
     Typed,
     encode_value,
@@ -51,6 +56,7 @@ from tests.gguf_files import (
     gguf_string,
     gguf_tensor,
     padded,
+    random_llama_gguf,
 )
 
 F32, Q8_0, U32, BOOL, STRING, ARRAY = 0, 8, 4, 7, 8, 9
@@ -300,20 +306,95 @@ def test_misaligned_offset_error() -> None:
     assert error.args == ("t", len(data) - 64 + 4, 32)
 
 
-def test_overlapping_bytes_error() -> None:
-    first, second = gguf_tensor("first", [9], F32, 0), gguf_tensor("second", [1], F32, 32)
+@pytest.mark.parametrize("offset", [0, 32, 96])
+def test_gguf_tensor_offset_error(offset: int) -> None:
+    """The second tensor has to start at 64: not in the first one, and not behind a gap."""
+    first, second = gguf_tensor("first", [9], F32, 0), gguf_tensor("second", [1], F32, offset)
+    data = with_tensors(first, second, data=bytes(128))
+    start = len(data) - 128
+    error = refused(data, GgufTensorOffsetError)
+    assert error.args == ("second", start + offset, start + 64, "the padded end of 'first' (F32)")
+    assert str(error) == (
+        f"tensor 'second' starts at byte {start + offset} of the file, but the padded end of "
+        f"'first' (F32) is at byte {start + 64}: a type, shape or offset in the header is wrong; "
+        "get the file again, or convert the model again"
+    )
+
+
+@pytest.mark.parametrize("offset", [32, (1 << 64) - 32])
+def test_gguf_tensor_offset_error_of_the_first_one(offset: int) -> None:
+    data = with_tensors(gguf_tensor("t", [1], F32, offset), data=bytes(64))
+    start = len(data) - 64
+    error = refused(data, GgufTensorOffsetError)
+    assert error.args == ("t", start + offset, start, "the start of the tensor data")
+
+
+def test_tensors_lie_in_the_order_in_which_they_are_listed() -> None:
+    """llama.cpp compares offsets in that order."""
+    second, first = gguf_tensor("second", [8], F32, 32), gguf_tensor("first", [8], F32, 0)
     data = with_tensors(second, first, data=bytes(64))
-    error = refused(data, OverlappingBytesError)
-    assert error.args == ("first", "second", len(data) - 64 + 32)
+    error = refused(data, GgufTensorOffsetError)
+    assert error.args[0] == "second"
+    read_gguf(with_tensors(first, second, data=bytes(64)))
 
 
-@pytest.mark.parametrize(
-    ("count", "offset"), [(9, 0), (1, 32), (1 << 40, 0), (1, (1 << 64) - 32), (1, 1 << 40)]
-)
-def test_gguf_tensor_past_end_error(count: int, offset: int) -> None:
-    data = with_tensors(gguf_tensor("t", [count], F32, offset), data=bytes(32))
+@pytest.mark.parametrize("more", [1, 32, 100])
+def test_gguf_data_end_error(more: int) -> None:
+    data = with_tensors(gguf_tensor("t", [9], F32, 0), data=bytes(64))
+    error = refused(data + bytes(more), GgufDataEndError)
+    assert error.args == ("t", "F32", len(data), len(data) + more)
+
+
+@pytest.mark.parametrize("padding", [0, 1, 27, 28])
+def test_the_last_tensor_may_be_padded(padding: int) -> None:
+    data = with_tensors(gguf_tensor("t", [9], F32, 0), data=b"\1" * 36 + bytes(padding))
+    assert read_gguf(data).tensors["t"].data.nbytes == 36
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_non_zero_padding_error(name: str) -> None:
+    """What is left of a longer type, where its padding reaches as far."""
+    entries = gguf_tensor("first", [3], F32, 0), gguf_tensor("second", [3], F32, 32)
+    data = bytearray(with_tensors(*entries, data=bytes(64)))
+    at = len(data) - (32 if name == "second" else 64) + 13
+    data[at] = 7
+    assert refused(bytes(data), NonZeroPaddingError).args == (f"after tensor {name}", at, 7)
+
+
+@pytest.mark.parametrize("count", [17, 1 << 40])
+def test_gguf_tensor_past_end_error(count: int) -> None:
+    data = with_tensors(gguf_tensor("t", [count], F32, 0), data=bytes(64))
     error = refused(data, GgufTensorPastEndError)
-    assert error.args == ("t", len(data) - 32 + offset, 4 * count, len(data))
+    assert error.args == ("t", len(data) - 64, 4 * count, len(data))
+
+
+# A tensor's type and its bytes.
+
+
+def test_no_tensor_passes_for_one_of_a_type_of_another_size(tmp_path: Path) -> None:
+    accepted, cases = [], 0
+    for weight_type in ("F32", "F16", "Q8_0"):
+        sound = random_llama_gguf(
+            tmp_path / "a.gguf", seed=1, hidden_size=256, num_hidden_layers=1,
+            num_attention_heads=2, num_key_value_heads=1, head_dim=128, intermediate_size=512,
+            vocab_size=260, weight_type=weight_type, tied=False, biases=True,
+        ).read_bytes()  # fmt: skip
+        for tensor in read_gguf(sound).tensors.values():
+            sizes = tensor.shape[::-1]
+            entry = gguf_string(tensor.name) + struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes)
+            at = sound.index(entry) + len(entry)
+            for kind in TENSOR_TYPES.values():
+                if _size_bytes(kind, tensor.shape) == tensor.data.nbytes:
+                    continue
+                cases += 1
+                relabelled = sound[:at] + struct.pack("<I", kind.type_id) + sound[at + 4 :]
+                if outcome(read_gguf, relabelled) is None:
+                    accepted.append((weight_type, tensor.name, kind.name))
+    assert (accepted, cases > 1000) == ([], True)
+
+
+def _size_bytes(kind: TensorType, shape: tuple[int, ...]) -> float:
+    return prod(shape) / kind.block_elements * kind.block_size_bytes
 
 
 # Every cut, and many a changed byte, of a small file that has all kinds of parts.
@@ -339,7 +420,7 @@ def read_all(data: bytes) -> None:
         dequantize(tensor)
 
 
-def outcome(action: Callable[[bytes], None], data: bytes) -> type[SslmError] | None:
+def outcome(action: Callable[[bytes], object], data: bytes) -> type[SslmError] | None:
     try:
         action(data)
     except SslmError as error:

@@ -203,6 +203,36 @@ class GgufTensorPastEndError(ArtifactError):
     file_size_bytes: int
 
 
+class GgufTensorOffsetError(ArtifactError):
+    """A tensor does not start where the one listed before it ends, padding included."""
+
+    status = Status.GGUF_TENSOR_OFFSET
+    message = (
+        "tensor {name!r} starts at byte {offset_bytes} of the file, but {before} is at byte "
+        "{expected_bytes}: a type, shape or offset in the header is wrong; get the file again, or "
+        "convert the model again"
+    )
+    name: str
+    offset_bytes: int
+    expected_bytes: int
+    before: str
+
+
+class GgufDataEndError(ArtifactError):
+    """Bytes follow the last tensor that are not its padding."""
+
+    status = Status.GGUF_DATA_END
+    message = (
+        "the last tensor, {name!r} ({type_name}), ends at byte {expected_bytes} of the file, "
+        "padding included, but the file has {file_size_bytes}: a type or shape in the header is "
+        "wrong, or something was appended; get the file again, or convert the model again"
+    )
+    name: str
+    type_name: str
+    expected_bytes: int
+    file_size_bytes: int
+
+
 class GgufMissingKeyError(ArtifactError):
     """A metadata key that is needed is not there."""
 

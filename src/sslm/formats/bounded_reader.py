@@ -187,6 +187,11 @@ class BoundedReader:
         self.take(name, size_bytes=size_bytes)
         self._require_zeros(name, offset, offset + size_bytes)
 
+    def require_zeros(self, name: str, *, offset_bytes: int, size_bytes: int) -> None:
+        """Raise NonZeroPaddingError if a byte of the span is not zero; the position stays."""
+        self._require(name, offset_bytes, size_bytes)
+        self._require_zeros(name, offset_bytes, offset_bytes + size_bytes)
+
     def require_aligned(self, name: str, *, offset_bytes: int, alignment_bytes: int) -> None:
         """Raise MisalignedOffsetError unless the offset is a multiple of *alignment_bytes*."""
         if offset_bytes % alignment_bytes:

@@ -1,7 +1,7 @@
 """GGUF files: bytes to checked metadata and tensor records."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -14,6 +14,7 @@ from sslm.errors.gguf import (
     GgufAlignmentError,
     GgufBigEndianError,
     GgufBoolError,
+    GgufDataEndError,
     GgufDimensionCountError,
     GgufDuplicateKeyError,
     GgufDuplicateTensorError,
@@ -24,6 +25,7 @@ from sslm.errors.gguf import (
     GgufPartialBlockError,
     GgufRemovedTensorTypeError,
     GgufTensorNameError,
+    GgufTensorOffsetError,
     GgufTensorPastEndError,
     GgufTensorTooLargeError,
     GgufUnknownTensorTypeError,
@@ -174,11 +176,7 @@ def _parse(content: memoryview, mapped_file: MappedFile | None) -> GgufFile:
         if entry.name in entries:
             raise GgufDuplicateTensorError(entry.name, reader.position)
         entries[entry.name] = entry
-    data_start = -(-reader.position // alignment_bytes) * alignment_bytes
-    tensors = {
-        name: _locate(reader, entry, data_start, alignment_bytes) for name, entry in entries.items()
-    }
-    reader.require_disjoint_claims()
+    tensors = _locate_all(reader, entries.values(), alignment_bytes)
     return GgufFile(
         version=version,
         alignment_bytes=alignment_bytes,
@@ -334,15 +332,39 @@ def _tensor_type(name: str, type_id: int) -> TensorType:
     return TENSOR_TYPES[type_id]
 
 
-def _locate(
-    reader: BoundedReader, entry: _TensorEntry, data_start: int, alignment_bytes: int
-) -> GgufTensor:
-    """Return the tensor with its bytes, which nobody else may claim.
+def _locate_all(
+    reader: BoundedReader, entries: Iterable[_TensorEntry], alignment_bytes: int
+) -> dict[str, GgufTensor]:
+    """Return the tensors with their bytes; together they must fill the rest of the file.
 
-    What lies between tensors is not looked at, and the last one needs no padding: writers differ.
+    Each starts where the one listed before it ends, padded to the alignment, as llama.cpp has it.
+    The last one ends the file, padded or not. So a wrong type, shape or offset of any one shows.
     """
-    offset = data_start + entry.relative_offset_bytes
-    reader.require_aligned(entry.name, offset_bytes=offset, alignment_bytes=alignment_bytes)
+    found: dict[str, GgufTensor] = {}
+    ends: dict[str, int] = {}
+    data_start = padded_end = _padded(reader.position, alignment_bytes)
+    before = "the start of the tensor data"
+    for entry in entries:
+        offset = data_start + entry.relative_offset_bytes
+        reader.require_aligned(entry.name, offset_bytes=offset, alignment_bytes=alignment_bytes)
+        if offset != padded_end:
+            raise GgufTensorOffsetError(entry.name, offset, padded_end, before)
+        found[entry.name] = _locate(reader, entry, offset)
+        ends[entry.name] = offset + found[entry.name].data.nbytes
+        padded_end = _padded(ends[entry.name], alignment_bytes)
+        before = f"the padded end of {entry.name!r} ({entry.tensor_type.name})"
+    if found and padded_end < reader.size_bytes:
+        *_, last = found.values()
+        raise GgufDataEndError(last.name, last.tensor_type.name, padded_end, reader.size_bytes)
+    # Offsets come first: of a wrong type, they tell more than weights where padding should be.
+    for name, end in ends.items():
+        size_bytes = min(_padded(end, alignment_bytes), reader.size_bytes) - end
+        reader.require_zeros(f"after tensor {name}", offset_bytes=end, size_bytes=size_bytes)
+    reader.require_disjoint_claims()
+    return found
+
+
+def _locate(reader: BoundedReader, entry: _TensorEntry, offset: int) -> GgufTensor:
     size_bytes = prod(entry.shape[:-1]) * _row_size_bytes(entry.shape, entry.tensor_type)
     if offset + size_bytes > reader.size_bytes:
         raise GgufTensorPastEndError(entry.name, offset, size_bytes, reader.size_bytes)
@@ -352,3 +374,7 @@ def _locate(
         tensor_type=entry.tensor_type,
         data=reader.claim(entry.name, offset_bytes=offset, size_bytes=size_bytes),
     )
+
+
+def _padded(size_bytes: int, alignment_bytes: int) -> int:
+    return -(-size_bytes // alignment_bytes) * alignment_bytes

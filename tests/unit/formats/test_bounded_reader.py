@@ -186,6 +186,17 @@ def test_zero_padding() -> None:
     assert caught.value.args == ("gap", 6, 7)
 
 
+def test_zeros_of_a_span() -> None:
+    reader = reader_of(b"a\0\0\0b")
+    reader.require_zeros("gap", offset_bytes=1, size_bytes=3)
+    assert reader.position == 0
+    with pytest.raises(NonZeroPaddingError) as caught:
+        reader.require_zeros("gap", offset_bytes=1, size_bytes=4)
+    assert caught.value.args == ("gap", 4, ord("b"))
+    with pytest.raises(TruncatedFileError):
+        reader.require_zeros("gap", offset_bytes=1, size_bytes=5)
+
+
 def test_alignment() -> None:
     reader = reader_of(bytes(8))
     reader.require_aligned("part", offset_bytes=64, alignment_bytes=32)

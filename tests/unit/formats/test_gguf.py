@@ -93,10 +93,9 @@ def test_alignment_is_obeyed(alignment: int) -> None:
     ]
 
 
-def test_an_unpadded_last_tensor_and_odd_padding_load() -> None:
-    head = gguf_header(2, 0) + gguf_tensor("b", [1], 0, 64) + gguf_tensor("a", [1], 0, 0)
-    data = padded(head) + b"aaaa" + b"\xee" * 60 + b"bbbb"
-    file = read_gguf(data)
+def test_the_last_tensor_needs_no_padding() -> None:
+    head = gguf_header(2, 0) + gguf_tensor("b", [1], 0, 0) + gguf_tensor("a", [1], 0, 32)
+    file = read_gguf(padded(head) + padded(b"bbbb") + b"aaaa")
     assert {name: bytes(t.data) for name, t in file.tensors.items()} == {
         "b": b"bbbb",
         "a": b"aaaa",

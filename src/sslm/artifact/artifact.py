@@ -14,6 +14,8 @@ from sslm.memory import huge_page_bytes
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
 from sslm.program.tensors import Tensor
+from sslm.text.structure import structure_of
+from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import Vocabulary
 
 
@@ -56,6 +58,14 @@ class Artifact(Closing):
     def weights_size_bytes(self) -> int:
         """Bytes of all constant tensors."""
         return sum(tensor.data.nbytes for tensor in self.tensors.values())
+
+    def tokenizer(self) -> Tokenizer:
+        """Build the tokenizer, which knows the markers of the chat template."""
+        return Tokenizer(self.vocabulary, self.chat_template)
+
+    def end_token_ids(self) -> frozenset[int]:
+        """Return every id that ends an answer, as the tokenizer has them."""
+        return structure_of(self.vocabulary, self.chat_template).end_token_ids
 
     def file_sha256(self) -> bytes:
         """Compute the 32 bytes that ``sha256sum`` prints for the file; takes a pass over it."""

@@ -79,7 +79,7 @@ def replay(
     if isinstance(model, Model):
         return run(model.artifact, model.tokenizer)
     with open_artifact(recorded_model(record, model, cache_dir), mmap=True) as artifact:
-        return run(artifact, Tokenizer(artifact.vocabulary))
+        return run(artifact, artifact.tokenizer())
 
 
 def recorded_model(

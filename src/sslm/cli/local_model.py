@@ -30,7 +30,6 @@ def local_model_path(model: str, cache_dir: Path | None) -> Path:
 def local_tokenizer(path: Path) -> "Tokenizer":
     """Return the tokenizer of a model file, which is checked as it is when it is opened to run."""
     from sslm.artifact import read_artifact
-    from sslm.text.tokenizer import Tokenizer
 
     with read_artifact(path) as artifact:
-        return Tokenizer(artifact.vocabulary)
+        return artifact.tokenizer()

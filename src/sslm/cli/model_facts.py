@@ -125,7 +125,7 @@ def _tokenizer_facts(artifact: "Artifact") -> Facts:
         "merges": len(vocabulary.merges),
         "bos_token_id": vocabulary.bos_token_id,
         "eos_token_id": vocabulary.eos_token_id,
-        "end_token_ids": list(vocabulary.end_token_ids),
+        "end_token_ids": sorted(artifact.end_token_ids()),
         "add_bos": vocabulary.add_bos,
         "chat_template_chars": None if template is None else len(template),
     }

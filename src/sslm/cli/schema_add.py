@@ -53,7 +53,6 @@ def add(
     from sslm.artifact import read_artifact
     from sslm.artifact.adding_schemas import add_schemas
     from sslm.artifact.atomic_file import require_no_input, require_place
-    from sslm.text.tokenizer import Tokenizer
 
     if name is not None and len(files) > 1:
         raise refusal("it is given", "one FILE, or no --name", param_hint="--name")
@@ -66,7 +65,7 @@ def add(
     with progress(is_shown=not no_progress) as report:
         report("reading the vocabulary", 0, 0)
         with about_file(str(source)), read_artifact(source) as artifact:
-            tokenizer, model_id = Tokenizer(artifact.vocabulary), artifact.model_id.hex()
+            tokenizer, model_id = artifact.tokenizer(), artifact.model_id.hex()
         schemas = _prepared(files, name, tokenizer, choices, report)
         with about_file(str(source)):
             add_schemas(

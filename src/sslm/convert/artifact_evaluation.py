@@ -19,7 +19,6 @@ from sslm.errors.model import SourceMismatchError
 from sslm.errors.reading import UnreadableFileError
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence_options import SequenceOptions
-from sslm.text.tokenizer import Tokenizer
 
 
 class ArtifactLogits:
@@ -132,7 +131,7 @@ def evaluate_artifact(
         raise SourceMismatchError(
             "vocab_size", artifact.config.vocab_size, source.config.vocab_size
         )
-    tokenizer = Tokenizer(artifact.vocabulary)
+    tokenizer = artifact.tokenizer()
     token_ids = tokenizer.encode(text, add_bos=False, add_eos=False)[:token_limit]
     model = ArtifactLogits(artifact, runner)
     found = evaluate(

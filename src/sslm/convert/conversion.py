@@ -121,12 +121,14 @@ def _convert(
         # Of what was opened: another file may have taken the name since.
         digest = _sha256(model.file.content, on_progress)
         vocabulary = vocabulary_from_gguf(model.file.metadata)
-        quantized, bits = _quantize(model, Tokenizer(vocabulary), formats, on_progress)
+        chat_template = chat_template_from_gguf(model.file.metadata)
+        tokenizer = Tokenizer(vocabulary, chat_template)
+        quantized, bits = _quantize(model, tokenizer, formats, on_progress)
         parts = ArtifactParts(
             config=model.config,
             fraction_bits=bits,
             vocabulary=vocabulary,
-            chat_template=chat_template_from_gguf(model.file.metadata),
+            chat_template=chat_template,
             provenance=Provenance(
                 source_sha256=digest,
                 converter_version=VERSION,
@@ -209,7 +211,7 @@ def _verify(artifact: Artifact, on_progress: Progress) -> None:
         report = verify(
             artifact,
             runner,
-            Tokenizer(artifact.vocabulary),
+            artifact.tokenizer(),
             threads=1,
             on_progress=lambda done, total: on_progress("verify", done, total),
         )

@@ -28,7 +28,7 @@ def record_golden(artifact: Artifact, on_progress: Callable[[int, int], None]) -
         artifact: Without golden runs of its own; its ``model_id`` is final.
         on_progress: Called with runs done and in all.
     """
-    tokenizer = Tokenizer(artifact.vocabulary)
+    tokenizer = artifact.tokenizer()
     prompts = _prompts(artifact, tokenizer)
     context_tokens = PROMPT_TOKENS_MAX + ANSWER_TOKENS
     runner = Runner(artifact, ReferenceBackend(), context_tokens=context_tokens)

@@ -127,7 +127,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         # Of the runner alone, as a cycle would keep a dropped model from being freed at once.
         self._background = Background(self._runner.require_owner)
         self._weights_size_bytes = self._artifact.file_size_bytes
-        self._stop_token_ids = frozenset(self._artifact.vocabulary.end_token_ids)
+        self._stop_token_ids = self._artifact.end_token_ids()
         LOGGER.info(
             "opened %s: model_id %s, backend %s, tier %s, threads %d, in %d ms",
             self.path,
@@ -212,7 +212,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         """The model's tokenizer, built when first needed."""
         # Without a lock, which a fork could copy while it is held: at worst it is built twice.
         if self._tokenizer is None:
-            self._tokenizer = Tokenizer(self._artifact.vocabulary)
+            self._tokenizer = self._artifact.tokenizer()
         return self._tokenizer
 
     @property

@@ -180,7 +180,7 @@ def _text(artifact: Artifact, tokenizer: Tokenizer, token_ids: Sequence[int]) ->
     detokenizer = Detokenizer(tokenizer, is_continuation=True)
     parts = []
     for token_id in token_ids:
-        if token_id in artifact.vocabulary.end_token_ids:
+        if token_id in tokenizer.end_token_ids:
             break
         parts.append(detokenizer.push(token_id))
     return "".join(parts) + detokenizer.finish()

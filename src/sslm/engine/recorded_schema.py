@@ -50,7 +50,7 @@ def schema_of_record(
     # Only now, as what compiles schemas takes a while to import.
     from sslm.engine.answer_schema import SchemaBinder
 
-    end_ids = frozenset(artifact.vocabulary.end_token_ids)
+    end_ids = tokenizer.end_token_ids
     binder = SchemaBinder(artifact.schemas, tokenizer, end_ids=end_ids, is_pinned=False)
     bound = answer_schema_of(wanted, binder, source).bound
     most = most_tokens(record)

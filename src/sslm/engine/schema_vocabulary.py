@@ -71,7 +71,7 @@ def schema_vocabulary(
 
 
 def _contents(tokenizer: Tokenizer, report: Report) -> Iterator[tuple[int, bytes]]:
-    size, ends = tokenizer.vocab_size, frozenset(tokenizer.vocabulary.end_token_ids)
+    size, ends = tokenizer.vocab_size, tokenizer.end_token_ids
     for token_id in range(size):
         if token_id % _REPORT_TOKENS == 0:
             report(VOCABULARY_WORK, token_id, size)

@@ -158,4 +158,4 @@ def _ids_or_none(tokenizer: Tokenizer, text: str, count: int | None) -> list[int
 def _other_ids(text: str) -> str:
     is_long = len(text) > _TEXT_SHOWN_CHARS_MAX
     shown = repr(text[:_TEXT_SHOWN_CHARS_MAX]) + (f" … ({len(text)} characters)" if is_long else "")
-    return f"the tokenizer makes other ids of {shown} than were recorded"
+    return f"the tokenizer makes other ids of {shown} than were recorded; convert again"

@@ -1,5 +1,6 @@
 """Byte-level byte-pair encoding of plain text, through the ``tokenizers`` library."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from sslm.errors.text import TextNotEncodableError, TokenizerBuildError, TokenizerFailedError
@@ -46,18 +47,28 @@ def is_failure_of_library(error: BaseException) -> bool:
 class ByteBpeEncoder:
     """Turns plain text into the ids of a byte-level vocabulary; knows no special tokens.
 
+    Args:
+        vocabulary: Of the model.
+        control_ids: Left out, so that no text can become one of them, by merging or as a piece.
+
     Raises:
         TokenizerBuildError: If the library does not take the vocabulary.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, control_ids: Iterable[int]) -> None:
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
         tokens = vocabulary.tokens
-        # Control tokens are left out, so that no text can become one, by merging or as a piece.
-        usable_ids = vocabulary.mergeable_ids().difference(vocabulary.structural_ids())
+        mergeable_ids = vocabulary.mergeable_ids()
+        usable_ids = mergeable_ids.difference(control_ids)
         ids = {tokens[token_id]: token_id for token_id in usable_ids}
         merges = [(tokens[left], tokens[right]) for left, right in vocabulary.merges]
+        if len(usable_ids) < len(mergeable_ids):
+            merges = [
+                (left, right)
+                for left, right in merges
+                if left in ids and right in ids and left + right in ids
+            ]
         try:
             model = models.BPE(vocab=ids, merges=merges, ignore_merges=vocabulary.ignore_merges)
         except BaseException as error:

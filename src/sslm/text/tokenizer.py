@@ -10,6 +10,7 @@ from sslm.errors.showing import briefly
 from sslm.errors.text import TextTooLongError, TextTypeError, TextUnicodeError, TokenizerIdError
 from sslm.text.byte_alphabet import bytes_of_spelling
 from sslm.text.special_tokens import SpecialTokenFinder
+from sslm.text.structure import structure_of
 from sslm.text.vocabulary import (
     TokenizerKind,
     TokenType,
@@ -35,20 +36,27 @@ class Tokenizer:
 
     Safe to share between threads. Building one takes about 0.1 s for 49,152 tokens.
 
+    Args:
+        vocabulary: Of the model.
+        chat_template: Its source, whose markers are control tokens; or None.
+
     Attributes:
         vocabulary: As given.
         control_ids: The id of each control token, by its spelling: those of
-            :meth:`Vocabulary.structural_ids`.
+            :func:`sslm.text.structure.structure_of`.
         controls: Finds their spellings.
+        end_token_ids: Every id that ends an answer.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, chat_template: str | None = None) -> None:
         self.vocabulary = vocabulary
-        self._encoder = _encoder_for(vocabulary)
+        self._chat_template = chat_template
+        structure = structure_of(vocabulary, chat_template)
+        self._encoder = _encoder_for(vocabulary, structure.control_ids)
         self._token_size_chars_max = max(map(len, vocabulary.tokens))
-        structural_ids = vocabulary.structural_ids()
+        self.end_token_ids = structure.end_token_ids
         self.control_ids: Mapping[str, int] = MappingProxyType(
-            {vocabulary.tokens[token_id]: token_id for token_id in structural_ids}
+            {vocabulary.tokens[token_id]: token_id for token_id in structure.control_ids}
         )
         self.controls = SpecialTokenFinder(self.control_ids)
         self._user_defined = SpecialTokenFinder(
@@ -59,9 +67,9 @@ class Tokenizer:
             }
         )
 
-    def __reduce__(self) -> tuple[type["Tokenizer"], tuple[Vocabulary]]:
-        """Send the vocabulary, from which whoever receives it builds the tokenizer again."""
-        return Tokenizer, (self.vocabulary,)
+    def __reduce__(self) -> tuple[type["Tokenizer"], tuple[Vocabulary, str | None]]:
+        """Send what the tokenizer is made of; whoever receives it builds it again."""
+        return Tokenizer, (self.vocabulary, self._chat_template)
 
     @property
     def vocab_size(self) -> int:
@@ -226,11 +234,11 @@ def checked_text(what: str, text: object) -> str:
     return text
 
 
-def _encoder_for(vocabulary: Vocabulary) -> _Encoder:
+def _encoder_for(vocabulary: Vocabulary, control_ids: Iterable[int]) -> _Encoder:
     if vocabulary.kind is TokenizerKind.BYTE_BPE:
         from sslm.text.byte_bpe import ByteBpeEncoder
 
-        return ByteBpeEncoder(vocabulary)
+        return ByteBpeEncoder(vocabulary, control_ids)
     from sslm.text.sentencepiece import SentencePieceEncoder
 
     return SentencePieceEncoder(vocabulary)

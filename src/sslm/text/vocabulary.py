@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from itertools import chain
+from itertools import chain, compress
 
 from sslm import limits
 from sslm.errors.text import (
@@ -90,7 +90,8 @@ class Vocabulary:
         eos_token_id: End of sequence.
         unknown_token_id: Stands for what has no token; never produced here.
         padding_token_id: Fills batches; never produced here.
-        end_token_ids: Every id that ends an answer, ascending, *eos_token_id* among them.
+        end_token_ids: The ids that end an answer as the file has it, ascending, *eos_token_id*
+            among them; see :mod:`sslm.text.structure` for others.
         add_bos: Whether a prompt begins with *bos_token_id* unless the caller says otherwise.
         add_eos: The same for *eos_token_id* at the end.
         add_space_prefix: SentencePiece only: whether a space is put before the text, which
@@ -126,7 +127,8 @@ class Vocabulary:
 
     def ids_of_type(self, *types: TokenType) -> Iterator[int]:
         """Yield the ids of all tokens of *types*, ascending."""
-        return (index for index, kind in enumerate(self.token_types) if kind in types)
+        is_wanted = bytes(kind in types for kind in range(256))
+        return compress(range(len(self.token_types)), self.token_types.translate(is_wanted))
 
     def mergeable_ids(self) -> set[int]:
         """Return the ids of tokens that merges may use: those whose spelling is of bytes.
@@ -140,24 +142,6 @@ class Vocabulary:
             for token_id in self.ids_of_type(TokenType.USER_DEFINED)
             if _VISIBLE_ASCII.fullmatch(self.tokens[token_id])
         )
-
-    def structural_ids(self) -> list[int]:
-        """Return the ids that stand for structure, and never for text of the same spelling.
-
-        These are the control tokens, and what a file calls user-defined although a sequence begins
-        or ends with it; but not white space, nor what merges make of text.
-        """
-        framing = {self.bos_token_id, *self.end_token_ids}
-        found = {one for one in self.ids_of_type(TokenType.USER_DEFINED) if one in framing}
-        if found:
-            merged = {self.tokens[left] + self.tokens[right] for left, right in self.merges}
-            parts = set(chain.from_iterable(self.merges))
-            found = {
-                token_id
-                for token_id in found - parts
-                if not self.tokens[token_id].isspace() and self.tokens[token_id] not in merged
-            }
-        return sorted(found.union(self.ids_of_type(TokenType.CONTROL)))
 
     def _check_sizes(self) -> None:
         token_count = len(self.tokens)

@@ -245,7 +245,7 @@ def test_a_panic_becomes_an_error() -> None:
         def encode(self, text: str, **_: object) -> None:
             raise PanicException(text)
 
-    encoder = ByteBpeEncoder(Vocabulary(**byte_level_fields()))
+    encoder = ByteBpeEncoder(Vocabulary(**byte_level_fields()), control_ids=())
     encoder._library = Panicking()
     with pytest.raises(errors.TokenizerFailedError, match="1 characters: a"):
         encoder.encode("a")

@@ -125,14 +125,3 @@ def test_messages_name_the_offender() -> None:
         Vocabulary(**(fields | _token(7, "a")(fields)))
     with pytest.raises(errors.MergeResultError, match="merge 0 produces 'ab'"):
         Vocabulary(**(fields | {"merges": ((97, 98),)}))
-
-
-def test_what_frames_a_sequence_is_structure_whatever_its_type() -> None:
-    """But for white space, and for what merges make of ordinary text."""
-    fields = byte_level_fields()
-    kinds = bytearray(fields["token_types"])
-    kinds[259] = kinds[256] = kinds[10] = TokenType.USER_DEFINED
-    changes = {"tokens": (*fields["tokens"][:10], "\n", *fields["tokens"][11:])}
-    changes |= {"token_types": bytes(kinds), "end_token_ids": (10, 256, 259), "bos_token_id": 262}
-    vocabulary = Vocabulary(**fields | changes)
-    assert vocabulary.structural_ids() == [258, 259, 260, 261, 262]

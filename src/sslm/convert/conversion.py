@@ -31,12 +31,18 @@ from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_ggu
 from sslm.convert.weight_formats import WeightFormats
 from sslm.engine.runner import Runner
 from sslm.engine.verification import verify
-from sslm.errors.convert import ConversionDiffersError
+from sslm.errors.convert import CalibrationError, ConversionDiffersError
+from sslm.errors.gguf import GgufWeightTooLargeError
+from sslm.errors.program import AccumulatorBoundError
 from sslm.model.fraction_bits import FractionBits
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 
 _READ_SIZE_BYTES: Final = 1 << 20
+
+_BLAMED_WEIGHT: Final = 4096.0
+"""If a conversion's numbers do not fit, a weight from here on is why. Those of trained models
+are below a few hundred."""
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
@@ -86,7 +92,8 @@ def convert_gguf(
 
     Raises:
         ArtifactError: If the source is not one we accept; one class per cause.
-        CalibrationError, AccumulatorBoundError: If its numbers do not suit the arithmetic.
+        GgufWeightTooLargeError: If a weight is too large for the arithmetic.
+        CalibrationError, AccumulatorBoundError: If its numbers do not suit it for another reason.
         ConversionDiffersError: If this machine does not compute what the reference computed.
         DiskFullError, UnwritableFileError: If the artifact cannot be written.
         OutputExistsError: If *out* is taken by then, and may not be.
@@ -123,7 +130,7 @@ def _convert(
         vocabulary = vocabulary_from_gguf(model.file.metadata)
         chat_template = chat_template_from_gguf(model.file.metadata)
         tokenizer = Tokenizer(vocabulary, chat_template)
-        quantized, bits = _quantize(model, tokenizer, formats, on_progress)
+        quantized, bits = _quantize_or_blame(model, tokenizer, formats, on_progress)
         parts = ArtifactParts(
             config=model.config,
             fraction_bits=bits,
@@ -136,6 +143,19 @@ def _convert(
             ),
         )
         return parts, TensorStream.of(quantized.tensors(bits))
+
+
+def _quantize_or_blame(
+    model: GgufModelSource, tokenizer: Tokenizer, formats: WeightFormats, on_progress: Progress
+) -> tuple[IntegerWeights, FractionBits]:
+    """Do as :func:`_quantize` does; if numbers do not fit, name the weight that is too large."""
+    try:
+        return _quantize(model, tokenizer, formats, on_progress)
+    except (AccumulatorBoundError, CalibrationError) as error:
+        name, index, found = model.largest_weight()
+        if abs(found) >= _BLAMED_WEIGHT:
+            raise GgufWeightTooLargeError(name, index, found) from error
+        raise
 
 
 def _quantize(

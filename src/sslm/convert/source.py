@@ -60,10 +60,11 @@ class GgufModelSource(Closing):
         architecture = file.metadata.string(_ARCHITECTURE_KEY, at_most=64)
         if architecture not in ARCHITECTURES:
             raise UnsupportedArchitectureError(architecture, ", ".join(sorted(ARCHITECTURES)))
-        names = ARCHITECTURES[architecture]
+        self._names = ARCHITECTURES[architecture]
         self.file = file
-        self.config = config_from_gguf(file, names)
-        self._tensors = _checked_tensors(file, names, self.config)
+        self.config = config_from_gguf(file, self._names)
+        self._shapes = weight_shapes(self.config)
+        self._tensors = _checked_tensors(file, self._names, self.config)
         if "rope_factors" in self._tensors:
             _check_rope_factors(self.tensor("rope_factors"))
 
@@ -80,11 +81,30 @@ class GgufModelSource(Closing):
     def tensor(self, name: str) -> Float32Array:
         """Return a new array with a whole weight, float32, in the shape of ``weight_shapes``.
 
+        A bias that the file leaves out is zero, which adds nothing, where another projection has
+        one: llama.cpp asks for each bias on its own.
+
         Raises:
             GgufUnsupportedTensorTypeError: If its type cannot be dequantized.
             GgufNonFiniteWeightError: If an element is infinite or not a number.
         """
+        if name not in self._tensors:
+            return np.zeros(self._shapes[name], np.float32)
         return dequantize(self._tensors[name])
+
+    def largest_weight(self) -> tuple[str, tuple[int, ...], float]:
+        """Return the weight of the largest magnitude: its tensor's name in the file, index, value.
+
+        Raises as :meth:`tensor` does. All weights are read for it.
+        """
+        best: tuple[str, tuple[int, ...], float] = ("", (), 0.0)
+        for tensor in self._tensors.values():
+            weights = dequantize(tensor)
+            index = tuple(int(i) for i in np.unravel_index(np.abs(weights).argmax(), weights.shape))
+            found = float(weights[index])
+            if abs(found) > abs(best[2]):
+                best = (tensor.name, index, found)
+        return best
 
     def rows(self, name: str, *, first_row: int, row_count: int) -> Float32Array:
         """Return rows of a weight, float32 [row_count, columns]; raises as :meth:`tensor` does."""
@@ -105,11 +125,13 @@ def _refuse_split_file(metadata: GgufMetadata) -> None:
 def _checked_tensors(
     file: GgufFile, names: ArchitectureNames, config: ModelConfig
 ) -> dict[str, GgufTensor]:
-    """Return the file's tensors by canonical name: all of the model's, and no other."""
+    """Return the file's tensors by canonical name: all of the model's but biases, and no other."""
     found: dict[str, GgufTensor] = {}
     for name, shape in weight_shapes(config).items():
         gguf_name = names.gguf_name(name)
         if gguf_name not in file.tensors:
+            if name.endswith(".bias"):
+                continue
             raise SourceTensorMissingError(gguf_name, shape)
         tensor = file.tensors[gguf_name]
         if tensor.shape != shape:

@@ -170,7 +170,7 @@ class _Keys:
         return RopeScaling(kind=RopeScalingKind.LINEAR, factor=factor) if is_stretched else None
 
     def _has_bias(self, *projections: str) -> bool:
-        """Tell whether any layer has any of these biases; then every layer must have them all."""
+        """Tell whether any layer has any of these biases; those that are left out are zero."""
         endings = tuple(f".{self._names.layer[name]}.bias" for name in projections)
         return any(name.endswith(endings) for name in self._tensor_names)
 

@@ -274,6 +274,19 @@ class GgufNonFiniteWeightError(ArtifactError):
     found: float
 
 
+class GgufWeightTooLargeError(ArtifactError):
+    """A weight is so large that no fraction bits suit the model."""
+
+    status = Status.GGUF_WEIGHT_TOO_LARGE
+    message = (
+        "tensor {name!r} holds {found} at index {index}, too large for a trained model's integers; "
+        "the file is damaged, or its tensor has another type: get it again"
+    )
+    name: str
+    index: tuple[int, ...]
+    found: float
+
+
 class GgufSplitFileError(ArtifactError):
     """The file is one part of a model that was split into several."""
 

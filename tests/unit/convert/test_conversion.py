@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sslm.artifact import read_artifact
@@ -20,8 +21,11 @@ from sslm.errors.artifact import DiskFullError, UnwritableFileError
 from sslm.errors.base import SslmError
 from sslm.errors.commands import OutputExistsError, OutputNotFileError
 from sslm.errors.convert import ConversionDiffersError
+from sslm.errors.gguf import GgufWeightTooLargeError
 from sslm.errors.model import SourceTensorMissingError
 from sslm.errors.runtime import OptionRangeError
+from sslm.formats.gguf import read_gguf
+from sslm.formats.gguf_tensors import dequantize
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
 from sslm.runtime.sequence_options import SequenceOptions
@@ -58,6 +62,56 @@ def test_the_name_of_the_source_changes_no_byte(tmp_path: Path) -> None:
     other.write_bytes(source.read_bytes())
     reports = [convert_gguf(path, tmp_path / "out.sslm") for path in (source, other)]
     assert reports[0] == reports[1]
+
+
+def test_a_bias_that_is_left_out_is_one_of_zeros(tmp_path: Path) -> None:
+    biases = {
+        f"blk.{layer}.attn_{one}.bias": ("F32", np.linspace(-1, 1, width, dtype=np.float32))
+        for layer in range(2)
+        for one, width in (("q", 24), ("k", 8))
+    }
+    zeros = {f"blk.{layer}.attn_v.bias": ("F32", np.zeros(8, np.float32)) for layer in range(2)}
+    sources = [
+        source_in(tmp_path, f"{index}.gguf", extra_tensors=tensors)
+        for index, tensors in enumerate((biases, biases | zeros, {}))
+    ]
+    found = [convert_gguf(source, tmp_path / "out.sslm").model_id for source in sources]
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("size", [3e38, -3e38, 1e10])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "token_embd.weight",
+        "output_norm.weight",
+        *(
+            f"blk.1.{one}"
+            for one in (
+                "attn_norm.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight",
+                "attn_output.weight", "ffn_norm.weight", "ffn_gate.weight", "ffn_up.weight",
+                "ffn_down.weight", "attn_q.bias", "attn_k.bias", "attn_v.bias",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_weight_that_is_too_large_is_named(tmp_path: Path, name: str, size: float) -> None:
+    sound = source_in(tmp_path, biases=True, tied=True)
+    with read_gguf(sound) as file:
+        spoiled = dequantize(file.tensors[name])
+    index = tuple(at // 2 for at in spoiled.shape)
+    spoiled[index] = size
+    tensors = {name: ("F32", spoiled)}
+    path = source_in(tmp_path, "b.gguf", biases=True, tied=True, extra_tensors=tensors)
+    seen: list[str] = []
+    if (name, size) == ("output_norm.weight", 1e10):
+        convert_gguf(path, tmp_path / "out.sslm")  # Nothing comes after it but the choice.
+        return
+    with pytest.raises(GgufWeightTooLargeError) as caught:
+        convert_gguf(path, tmp_path / "out.sslm", on_progress=lambda what, *_: seen.append(what))
+    assert caught.value.args == (name, index, float(np.float32(size)))
+    if abs(size) > 1e30 and not name.endswith(".bias"):
+        assert "quantize" not in seen  # Before anything that takes long.
 
 
 def test_the_report_is_about_the_file(tmp_path: Path) -> None:

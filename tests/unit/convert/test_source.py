@@ -34,7 +34,7 @@ from sslm.errors.model import (
     UnsupportedRopeScalingError,
     VocabSizeError,
 )
-from sslm.model.config import ModelConfig, RopePairing, RopeScaling, RopeScalingKind
+from sslm.model.config import ModelConfig, RopePairing, RopeScaling, RopeScalingKind, weight_shapes
 from tests.data import shared_data
 
 HIDDEN, INTERMEDIATE, HEADS, KV_HEADS, VOCAB, LAYERS = 12, 20, 3, 1, 5, 2
@@ -291,13 +291,12 @@ def test_rope_scaling(tmp_path: Path, edits: list[Edit], expected: RopeScaling |
         (drop_tensor("output_norm.weight"), SourceTensorMissingError),
         (drop_tensor("blk.1.ffn_up.weight"), SourceTensorMissingError),
         (put("block_count", np.uint32(3)), SourceTensorMissingError),
-        (put_tensor("blk.0.attn_q.bias", HIDDEN), SourceTensorMissingError),
-        (put_tensor("blk.1.attn_output.bias", HIDDEN), SourceTensorMissingError),
-        (put_tensor("blk.0.ffn_up.bias", INTERMEDIATE), SourceTensorMissingError),
         (put_tensor("token_embd.weight", VOCAB + 1, HIDDEN), SourceTensorShapeError),
         (put_tensor("blk.0.attn_k.weight", HIDDEN, HEAD_DIM), SourceTensorShapeError),
         (put("block_count", np.uint32(1)), SourceTensorUnexpectedError),
         (put_tensor("blk.0.attn_q_norm.weight", HEAD_DIM), SourceTensorUnexpectedError),
+        (put_tensor("blk.2.attn_q.bias", HIDDEN), SourceTensorUnexpectedError),
+        (put_tensor("blk.0.attn_q.bias", HIDDEN + 1), SourceTensorShapeError),
         (put_tensor("blk.00.attn_norm.weight", HIDDEN), SourceTensorUnexpectedError),
     ],
 )
@@ -306,6 +305,42 @@ def test_every_defect_has_its_error(tmp_path: Path, edit: Edit, error: type[Arti
     with pytest.raises(error) as caught:
         GgufModelSource.open(path)
     assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("gguf_name", "name", "group"),
+    [
+        ("attn_q", "q_proj", "has_qkv_bias"),
+        ("attn_k", "k_proj", "has_qkv_bias"),
+        ("attn_v", "v_proj", "has_qkv_bias"),
+        ("attn_output", "o_proj", "has_o_bias"),
+        ("ffn_gate", "gate_proj", "has_mlp_bias"),
+        ("ffn_up", "up_proj", "has_mlp_bias"),
+        ("ffn_down", "down_proj", "has_mlp_bias"),
+    ],
+)
+def test_any_bias_may_stand_alone(tmp_path: Path, gguf_name: str, name: str, group: str) -> None:
+    """llama.cpp asks for each of them on its own; those that are left out add nothing."""
+    width = plain_tensors()[f"blk.1.{gguf_name}.weight"].shape[0]
+    path = model(tmp_path, put_tensor(f"blk.1.{gguf_name}.bias", width, value=2.0))
+    with GgufModelSource.open(path) as source:
+        assert getattr(source.config, group)
+        biases = [one for one in weight_shapes(source.config) if one.endswith(".bias")]
+        assert len(biases) == LAYERS * (1 if group == "has_o_bias" else 3)
+        for one in biases:
+            value = 2.0 if one == f"layers.1.{name}.bias" else 0.0
+            expected = np.full(weight_shapes(source.config)[one], value, np.float32)
+            assert_array_equal(source.tensor(one), expected)
+
+
+def test_the_largest_weight_is_found(tmp_path: Path) -> None:
+    def spoil(_: Values, tensors: Values) -> None:
+        tensors["blk.1.ffn_up.weight"][3, 2] = -3e38
+        tensors["blk.0.attn_norm.weight"][1] = 1e38
+
+    with GgufModelSource.open(model(tmp_path, spoil)) as source:
+        name, index, found = source.largest_weight()
+    assert (name, index, found) == ("blk.1.ffn_up.weight", (3, 2), float(np.float32(-3e38)))
 
 
 def test_linear_and_per_frequency_scaling_together(tmp_path: Path) -> None:

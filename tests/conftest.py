@@ -8,11 +8,13 @@ any test skipped, into a failure of the whole run.
 import os
 import platform
 import re
+import signal
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 TIERS: Final = ("reference", "scalar", "avx2", "avxvnni", "avx512vnni", "neon", "amx")
 """Names by which tests say what they run on: the reference backend, then the native tiers."""
@@ -22,9 +24,10 @@ LONG_MODULE: Final = "module above the length to aim at"
 
 _REQUIRED: Final = "SSLM_REQUIRE_TIERS"
 
-settings.register_profile("sslm", deadline=None)
+# How long examples take to make is no verdict.
+settings.register_profile("sslm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # A continuous run tries the same examples each time: a failure belongs to the change under test.
-settings.register_profile("sslm-ci", deadline=None, derandomize=True, database=None)
+settings.register_profile("sslm-ci", settings.get_profile("sslm"), derandomize=True, database=None)
 settings.load_profile("sslm-ci" if os.environ.get("CI") else "sslm")
 
 
@@ -87,3 +90,21 @@ def pytest_configure(config: pytest.Config) -> None:
     if unknown:
         raise pytest.UsageError(f"{_REQUIRED} names {unknown}, known are {list(TIERS)}")
     config.pluginmanager.register(TierReport(required), "sslm-tiers")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Let a test, and the processes that it starts, hear interrupts as in a terminal's foreground.
+
+    What starts the tests in the background may have them ignored, as ``nohup`` and a shell without
+    job control do, and a process inherits that. Between tests it stays as it was.
+    """
+    heard = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    ignored = [number for number in heard if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, heard[number])
+    try:
+        return (yield)
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)

@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-SECONDS_MAX = 30
+SECONDS_MAX = 120
 
 
 def in_child(work: Callable[[], None]) -> None:
@@ -17,6 +17,8 @@ def in_child(work: Callable[[], None]) -> None:
     if process == 0:
         code = 1
         try:
+            # Whoever runs the tests may have a handler, which this process has inherited.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(SECONDS_MAX)
             work()
             code = 0

@@ -18,6 +18,9 @@ from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
 from sslm.cli.app import run
 from sslm.errors.base import NetworkError
 
+# A conversion takes a minute where nobody else is at work.
+pytestmark = pytest.mark.timeout(1800)
+
 PROMPT = "The capital of France is"
 README = Path(__file__).parents[2] / "README.md"
 

@@ -59,6 +59,8 @@ def test_prefixes_that_are_released_while_others_adopt_them(stand: Stand) -> Non
     stand.require_rest()
 
 
+# Its own signals come from the timer that would otherwise bound it.
+@pytest.mark.timeout(method="thread")
 @has_timers
 def test_signals_at_random_moments(stand: Stand) -> None:
     assert interrupts(stand, SECONDS, 4) >= 4

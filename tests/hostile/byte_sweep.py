@@ -192,6 +192,8 @@ def _run_all(cases: Sequence[Case], trip: Trip, sound: bytes, progress: mmap.mma
     status = _status_bytes()
     limit = status["VmSize"] + MEMORY_GROWTH_BYTES_MAX
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    # Whoever runs the tests may have a handler, which this process has inherited.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_HANG_SECONDS)
     found = Sweep(failures=_refused_here(trip, sound))
     for index, case in enumerate(cases):

@@ -15,9 +15,10 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from pathlib import Path
 
 import sslm
@@ -107,6 +108,11 @@ class Scene:
             if character.sequence.done:
                 yield character.finish_line()
 
+    @property
+    def line_count(self) -> int:
+        """How many lines are complete."""
+        return sum(len(character.lines) for character in self.characters)
+
     def _enter(self) -> None:
         """Let the characters begin, now that they know where they are."""
         for index, name in enumerate(NAMES[: self._count]):
@@ -131,13 +137,13 @@ class Scene:
 
 
 def run_frames(
-    scene: Scene, *, frames: int, budget_ms: float, is_paced: bool, show: bool
+    scene: Scene, *, frames: Iterable[int], budget_ms: float, is_paced: bool, show: bool
 ) -> list[FrameTimes]:
-    """Run the loop; return thread CPU time and wall time of each frame's share."""
+    """Run the loop for each of *frames*; return thread CPU and wall time of each one's share."""
     cpu_ns: list[int] = []
     wall_ns: list[int] = []
     next_frame = time.perf_counter()
-    for _ in range(frames):
+    for _ in frames:
         wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
         scene.frame(budget_ms)
         cpu_ns.append(time.thread_time_ns() - cpu)
@@ -153,6 +159,11 @@ def run_frames(
         FrameTimes(name="thread CPU time", durations_ns=cpu_ns, budget_ms=budget_ms),
         FrameTimes(name="wall time", durations_ns=wall_ns, budget_ms=budget_ms),
     ]
+
+
+def frames_until(scene: Scene, line_count: int) -> Iterator[int]:
+    """Count frames until so many lines are complete, however much a frame has room for."""
+    return takewhile(lambda _: scene.line_count < line_count, count())
 
 
 def differing_lines(model: sslm.Model, scene: Scene) -> int:
@@ -173,7 +184,11 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("-m", "--model", default="smollm2-135m", help="a name or a .sslm file [%(default)s]")
     add("-t", "--threads", type=int, default=1, help="threads that compute [%(default)s]")
-    add("--frames", type=int, default=1200, metavar="N", help="how many [%(default)s]")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--frames", type=int, default=1200, metavar="N", help="how many [%(default)s]"
+    )
+    length.add_argument("--lines", type=int, metavar="N", help="until so many are complete")
     add("--budget-ms", type=float, default=4.0, metavar="F", help="of each frame [%(default)s]")
     add("--characters", type=int, choices=range(1, 5), default=4, help="[%(default)s]")
     add("--unpaced", action="store_true", help="one frame right after the other")
@@ -183,6 +198,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.frames < 1:
         parser.error("--frames must be at least 1")
+    if options.lines is not None and options.lines < 1:
+        parser.error("--lines must be at least 1")
     if not 1 <= options.threads <= limits.THREAD_COUNT_MAX:
         parser.error(f"--threads must be from 1 to {limits.THREAD_COUNT_MAX}")
     if not (math.isfinite(options.budget_ms) and 0 <= options.budget_ms <= limits.SLICE_MS_MAX):
@@ -230,7 +247,9 @@ def measured(options: argparse.Namespace) -> tuple[dict[str, object], list[Frame
         with closing(Scene(model, options.characters)) as scene:
             times = run_frames(
                 scene,
-                frames=options.frames,
+                frames=range(options.frames)
+                if options.lines is None
+                else frames_until(scene, options.lines),
                 budget_ms=options.budget_ms,
                 is_paced=not options.unpaced,
                 show=not options.json,
@@ -239,7 +258,7 @@ def measured(options: argparse.Namespace) -> tuple[dict[str, object], list[Frame
             facts: dict[str, object] = {
                 "tier": model.tier,
                 "threads": model.threads,
-                "frames": options.frames,
+                "frames": len(times[0].durations_ns),
                 "budget_ms": options.budget_ms,
                 "lines": len(lines),
                 "tokens": sum(len(answer.token_ids) for _, answer in lines),

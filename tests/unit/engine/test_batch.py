@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from types import FrameType
 from typing import Any
 
@@ -33,6 +34,7 @@ from sslm.errors.runtime import (
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.stepper import Outcome
 from tests.converted import stories_artifact
+from tests.held_runs import GUARD_S, acting, held
 from tests.unit.engine.lone_runs import lone
 
 SHORT, LONG = [1] * 3, [1] * 400
@@ -244,57 +246,76 @@ def test_sizes_are_checked(model: Model, size: Any) -> None:
         model.generate_many([SHORT], on_progress=size or 1)
 
 
-def test_a_deadline_tells_of_each_row_how_far_it_came(model: Model) -> None:
-    rows = model.generate_many(
-        [SHORT] + [LONG] * 400, max_tokens=100, deadline_s=0.5, return_errors=True
-    )
+def test_a_deadline_tells_of_each_row_how_far_it_came(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+
+    def let_time_pass() -> None:
+        now_s[0] += 501.5
+
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    prompts = [SHORT, *[LONG] * 40]
+    with acting(model, let_time_pass, after=8):
+        rows = model.generate_many(prompts, max_tokens=100, deadline_s=500, return_errors=True)
+    assert [type(one) for one in rows] == [DeadlineExceededError] * 41
     late = [one for one in rows if isinstance(one, DeadlineExceededError)]
-    assert len(late) > 100
-    assert any(0 < one.prompt_tokens <= 400 for one in late)
+    # The first run took in the short prompt, seven more chose its tokens beside the others' chunks.
+    assert (late[0].prompt_tokens, late[0].completion_tokens) == (3, 8)
+    assert late[0].token_ids == tuple(lone(model, [SHORT], max_tokens=8)[0].token_ids)
+    assert 0 < late[1].prompt_tokens <= 400
     assert (late[-1].prompt_tokens, late[-1].token_ids, late[-1].text) == (0, (), "")
     for one in late:
         assert one.completion_tokens == len(one.token_ids)
-        assert 0.5 <= one.elapsed_s < 1
-    with pytest.raises(DeadlineExceededError):
-        model.generate_many([LONG] * 400, max_tokens=100, deadline_s=0.1)
+        assert one.elapsed_s in (501.5, 0)
+    with (
+        acting(model, let_time_pass, after=1),
+        pytest.raises(DeadlineExceededError),
+    ):
+        model.generate_many([LONG] * 40, max_tokens=100, deadline_s=500)
 
 
-def test_a_cancelled_call_ends_soon_and_holds_nothing(model: Model) -> None:
+def test_a_cancelled_call_ends_with_its_slice_and_holds_nothing(model: Model) -> None:
     before = held_bytes(model)
 
-    async def main() -> float:
-        task = asyncio.create_task(
-            model.agenerate_many([LONG] * 100, max_tokens=100, return_errors=True)
-        )
-        await asyncio.sleep(0.05)
-        task.cancel()
-        started = time.monotonic()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return time.monotonic() - started
+    async def main() -> None:
+        with held(model, after=5) as hold:
+            task = asyncio.create_task(
+                model.agenerate_many([LONG] * 100, max_tokens=100, return_errors=True)
+            )
+            await hold.reached()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert hold.count == 6
 
-    assert min(asyncio.run(main()) for _ in range(3)) < 0.05
+    asyncio.run(main())
     assert held_bytes(model) == before
 
 
 def test_other_threads_have_their_turns(model: Model) -> None:
+    """Slice by slice: where each waits until another thread wants one, none has two in a row."""
     expected = model.generate(SHORT, max_tokens=20)
-    waits: list[float] = []
+    answers: list[Completion] = []
     is_over = threading.Event()
 
     def ask() -> None:
         while not is_over.is_set():
-            started = time.monotonic()
-            assert model.generate(SHORT, max_tokens=20) == expected
-            waits.append(time.monotonic() - started)
+            answers.append(model.generate(SHORT, max_tokens=20))
 
     thread = threading.Thread(target=ask)
-    thread.start()
-    rows = model.generate_many([LONG] * 12, max_tokens=50)
-    is_over.set()
-    thread.join(60)
+    with held(model, lets_pass=True) as hold:
+        thread.start()
+        rows = model.generate_many([LONG] * 12, max_tokens=50)
+        slice_count = hold.count
+        is_over.set()
+        hold.release()
+        thread.join(GUARD_S)
     assert rows == lone(model, [LONG] * 12, max_tokens=50)
-    assert len(waits) > 3
+    assert answers == [expected] * len(answers)
+    assert len(answers) > 3
+    turns = hold.threads[:slice_count]
+    assert all(one != other for one, other in pairwise(turns))
 
 
 def test_closing_the_model_meanwhile_is_no_rows_error() -> None:

@@ -1,5 +1,6 @@
 """Several prompts in one call: order, errors as values, and nothing half done."""
 
+import time
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,7 @@ from sslm.errors.runtime import (
 from sslm.errors.text import TextTypeError, TextUnicodeError
 from sslm.sampling.seeds import row_seed
 from tests.converted import stories_artifact
+from tests.held_runs import acting
 from tests.unit.engine.lone_runs import lone
 
 PROMPTS = ["Once upon a time", [1, 300, 4], "Lily", ""]
@@ -146,15 +148,19 @@ def test_an_error_of_the_iterable_is_the_callers(model: Model) -> None:
         model.generate_many(broken(), return_errors=True)
 
 
-def test_what_a_deadline_leaves(model: Model) -> None:
+def test_what_a_deadline_leaves(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DeadlineExceededError) as caught:
         model.generate_many(["Once", "Lily", "The"], deadline_s=0)
     assert caught.value.__notes__ == ["in row 0 of the prompts"]
-    answers = model.generate_many(
-        [[1] * 20] + [[1] * 400] * 60, max_tokens=100, deadline_s=0.3, return_errors=True
-    )
+    now_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    with acting(model, lambda: now_s.insert(0, 501), after=150):
+        answers = model.generate_many(
+            [[1] * 20] + [[1] * 400] * 60, max_tokens=100, deadline_s=500, return_errors=True
+        )
     kinds = [type(one) for one in answers]
     count = kinds.count(Completion)
+    assert 1 <= count < 61
     assert kinds == [Completion] * count + [DeadlineExceededError] * (61 - count)
     last = answers[-1]
     assert isinstance(last, DeadlineExceededError)

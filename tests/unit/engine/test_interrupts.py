@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -16,6 +15,7 @@ import sslm
 from sslm.engine.model import Model
 from sslm.errors.runtime import NestedCallError, ObjectClosedError, StreamUnfinishedError
 from tests.converted import stories_artifact
+from tests.held_runs import GUARD_S, acting, held
 
 PROMPT = "Once upon a time"
 
@@ -76,7 +76,7 @@ def test_an_interrupt_at_any_line_leaves_the_model_usable(model: Model) -> None:
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(model.generate(PROMPT, max_tokens=2)))
     thread.start()
-    thread.join(30)
+    thread.join(GUARD_S)
     assert answers == [expected]
 
 
@@ -108,18 +108,20 @@ def test_a_signal_handler_may_close_the_stream_that_it_interrupts(model: Model) 
                 errors.append(error)
         stream.close()
 
+    def interrupt() -> None:
+        # As if it had come while C was computing: Python runs the handler when C has returned.
+        os.kill(os.getpid(), signal.SIGUSR1)
+
     before = signal.signal(signal.SIGUSR1, handle)
     try:
-        for _ in range(20):
-            with model.stream([1] * 500, max_tokens=2) as stream:
-                timer = threading.Timer(0.002, lambda: os.kill(os.getpid(), signal.SIGUSR1))
-                timer.start()
-                pieces = list(stream)
-                timer.join()
-            if len(errors) > 1:
-                break
-        assert len(errors) > 1
-        assert pieces == []
+        for after in (1, 3, 7):
+            errors.clear()
+            with (
+                acting(model, interrupt, after=after),
+                model.stream([1] * 500, max_tokens=2) as stream,
+            ):
+                assert list(stream) == []
+            assert len(errors) == 2
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert held_bytes(model) == model._runner._lease.size_bytes
@@ -157,12 +159,13 @@ def test_closing_while_another_thread_generates() -> None:
             errors.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    time.sleep(0.02)
-    model.close()
-    for thread in threads:
-        thread.join(30)
+    with held(model, after=4, lets_pass=True) as hold:
+        for thread in threads:
+            thread.start()
+        hold.wait()
+        model.close()
+        for thread in threads:
+            thread.join(GUARD_S)
     assert [type(error) for error in errors] == [ObjectClosedError] * 3
 
 

@@ -15,6 +15,7 @@ from sslm.engine.model import Model
 from sslm.errors.base import SslmError
 from sslm.program.parallel_for import ParallelFor
 from tests.converted import stories_artifact
+from tests.held_runs import held as held_slices
 
 PROMPT = "Once upon a time"
 ROUNDS = 100
@@ -67,17 +68,18 @@ def left_early(model: Model) -> None:
 def too_late(model: Model) -> None:
     with pytest.raises(SslmError):
         model.generate([1] * 200, deadline_s=0)
-    with pytest.raises(SslmError):
+    with held_slices(model), pytest.raises(SslmError):
         model.generate([1] * 300, deadline_s=0.001, max_tokens=200)
 
 
 def cancelled(model: Model) -> None:
     async def main() -> None:
-        task = asyncio.create_task(model.agenerate([1] * 200, max_tokens=100))
-        await asyncio.sleep(0.001)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        with held_slices(model) as hold:
+            task = asyncio.create_task(model.agenerate([1] * 200, max_tokens=100))
+            await hold.reached()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
         async for _ in model.astream(PROMPT, max_tokens=9):
             break
 

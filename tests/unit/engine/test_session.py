@@ -44,6 +44,7 @@ from sslm.runtime.kv_pool import page_count_for
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.message import Message
 from tests.converted import talking_artifact
+from tests.held_runs import GUARD_S, held
 from tests.interrupting import interrupted_at_line, is_code_of_package
 from tests.unit.engine.test_interrupts import held_bytes
 
@@ -318,12 +319,14 @@ def test_a_reader_who_fails_rolls_back(model: Model) -> None:
         assert say(session, TEXTS[2]) == expected
 
 
-def test_a_deadline_rolls_back(model: Model) -> None:
+def test_a_deadline_rolls_back(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     with talked(model) as session:
         before = state(session)
-        stream = session.stream(TEXTS[2], deadline_s=0.05)
+        stream = session.stream(TEXTS[2], deadline_s=500)
         next(stream)
-        time.sleep(0.06)
+        now_s[0] += 501
         with pytest.raises(DeadlineExceededError) as late:
             list(stream)
         assert late.value.completion_tokens >= 1
@@ -701,11 +704,12 @@ def test_coroutines_talk_too(model: Model) -> None:
                 async for _ in stream:
                     break
             assert state(session) == before
-            task = asyncio.create_task(session.asay("x " * 150, max_tokens=200))
-            await asyncio.sleep(0.003)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            with held(model, after=1) as hold:
+                task = asyncio.create_task(session.asay("x " * 150, max_tokens=200))
+                await hold.reached()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
             assert state(session) == before
             pieces = [piece.text async for piece in session.astream(TEXTS[1], max_tokens=MOST)]
             assert "".join(pieces) == cold(model, session.messages[:-1]).text
@@ -727,11 +731,15 @@ def test_closing_ends_what_another_thread_computes(model: Model) -> None:
                 ends.append(error)
 
         thread = threading.Thread(target=read)
-        thread.start()
-        time.sleep(0.002)
-        session.close()
-        thread.join(10)
-        assert not thread.is_alive()
+        with held(model, after=2) as hold:
+            thread.start()
+            hold.wait()
+            session.close()
+            hold.release()
+            thread.join(GUARD_S)
+            assert not thread.is_alive()
+            # No slice begins after the one in progress.
+            assert hold.count == 3
         session.close()
         assert session._memory.pool.held_page_count == 0
     assert all(isinstance(error, (ObjectClosedError, RuntimeError)) for error in ends)
@@ -743,9 +751,11 @@ def test_closing_a_stream_from_another_thread_rolls_back(model: Model) -> None:
         before = state(session)
         stream = session.stream("x " * 150, max_tokens=200)
         thread = threading.Thread(target=lambda: list(stream))
-        thread.start()
-        stream.close()
-        thread.join(10)
+        with held(model, after=2) as hold:
+            thread.start()
+            hold.wait()
+            stream.close()
+            thread.join(GUARD_S)
         assert state(session) == before
 
 

@@ -1,5 +1,9 @@
-"""Building a wheel for a machine, from a source distribution, in folders that go afterwards."""
+"""Building for a machine: a wheel, from a source distribution, or nothing but the objects.
 
+Both compile with the pinned zig and with warnings as errors, in folders that go afterwards.
+"""
+
+import json
 import os
 import subprocess
 import sys
@@ -10,11 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sslm_build import zig_settings
 from sslm_build.compiler import ZIGLANG
 from tools.wheel_targets import Target
 
 ROOT: Final = Path(__file__).parents[1]
 SDIST: Final = "import sslm_build; print(sslm_build.build_sdist({!r}))"
+FIND_ZIG: Final = "from sslm_build.compiler import zig_program; print(zig_program())"
+SETTINGS: Final = {
+    "cmake.define.CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+    "cmake.define.SSLM_WARNINGS_AS_ERRORS": "ON",
+}
+"""Of every build, whatever becomes of it."""
+DEFINE: Final = "cmake.define."
 EPOCH_S: Final = "1735689600"
 """The time that files in an archive get: the same for every build (2025-01-01)."""
 
@@ -96,8 +108,7 @@ class Workshop:
             "zig-target": target.zig_target,
             "wheel.tags": target.wheel_tag,
             "build-dir": str(build_path),
-            "cmake.define.CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
-            "cmake.define.SSLM_WARNINGS_AS_ERRORS": "ON",
+            **SETTINGS,
         }
         words = [word for name, value in settings.items() for word in ("-C", f"{name}={value}")]
         pip = [*_pip("wheel"), "--no-deps", "--no-build-isolation", "--check-build-dependencies"]
@@ -108,13 +119,45 @@ class Workshop:
         commands = (build_path / "compile_commands.json").read_text(encoding="utf-8")
         return BuiltWheel(path=next(out_path.glob("*.whl")), commands=commands)
 
+    def compile(self, sources: Path, target: Target) -> int:
+        """Compile every object that a wheel's library is linked from, and link nothing.
+
+        Returns:
+            How many there are.
+
+        Raises:
+            BuildFailedError: If one cannot be compiled, a warning included.
+        """
+        build_path = self.folder / f"objects-{target.name}"
+        settings = zig_settings(dict(SETTINGS), target.zig_target, self._zig())
+        defines = [
+            f"-D{name.removeprefix(DEFINE)}={value}"
+            for name, value in settings.items()
+            if name.startswith(DEFINE)
+        ]
+        # What CMake tries of the compiler is not linked either.
+        defines.append("-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY")
+        own_cache = {"ZIG_LOCAL_CACHE_DIR": str(build_path / "zig")}
+        what = f"compiling {target.name}"
+        configure = ["-G", "Ninja", "-S", str(sources), "-B", str(build_path), *defines]
+        self._call(what, *_program("cmake"), *configure, more=own_cache)
+        commands = json.loads((build_path / "compile_commands.json").read_text(encoding="utf-8"))
+        objects = [Path(entry["output"]).relative_to(build_path) for entry in commands]
+        ninja = [*_program("ninja"), "-C", str(build_path), "-j", "1", *map(str, objects)]
+        self._call(what, *ninja, more=own_cache)
+        return len(objects)
+
+    def _zig(self) -> Path:
+        hooks = {"PYTHONPATH": str(ROOT / "build_backend")}
+        return Path(self._call("looking for zig", "-c", FIND_ZIG, more=hooks).strip())
+
     def _call(
         self, what: str, *words: str, cwd: Path | None = None, more: dict[str, str] | None = None
-    ) -> None:
+    ) -> str:
         # Programs of the environment, such as cmake, are found by name.
         path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         environment = self._environment | {"PATH": path} | (more or {})
-        call(what, [str(self.python), *words], environment, cwd=cwd or self.folder)
+        return call(what, [str(self.python), *words], environment, cwd=cwd or self.folder)
 
 
 def call(
@@ -164,3 +207,8 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 def _pip(command: str) -> list[str]:
     return ["-m", "pip", command, "--quiet", "--disable-pip-version-check"]
+
+
+def _program(name: str) -> list[str]:
+    """Return the words after ``python`` that run a program which a package brings."""
+    return ["-m", name]

@@ -71,7 +71,7 @@ void TIERED(sslm_weigh)(const sslm_candidates *candidates, uint32_t first, uint3
         uint32_t gap = largest - (uint32_t)scores[n];
         uint32_t exponent = (uint32_t)((gap * weighing.mantissa + weighing.half) >> weighing.shift);
         int is_in = (scores[n] > floor) | ((scores[n] == floor) & (first + n <= last));
-        exponents[n] = is_in & (gap <= weighing.reach) ? exponent : SSLM_WEIGHTLESS;
+        exponents[n] = (is_in & (gap <= weighing.reach)) ? exponent : SSLM_WEIGHTLESS;
     }
     uint32_t done = (uint32_t)TIERED(sslm_weigh_lanes)(exponents, (int32_t)count, weights);
     for (uint32_t n = done; n < count; n++) weights[n] = weight_of_exponent(exponents[n]);

@@ -62,7 +62,8 @@ class ChoosingOptions(TypedDict, total=False):
         logit_bias: Added to the logits of token ids, -100 … 100 each; at most 1,024 ids.
         damping: Damped greedy, with its alpha: 0 … less than 32, in steps of 2**-15; None is off.
         damping_order: Its longest n-gram, 1 … 16; by default 2.
-        damping_top_k: Among how many it chooses, at least 1; by default 6.
+        damping_top_k: Among how many it chooses, 1 … the vocabulary's size; by default 6, or all
+            of a smaller vocabulary.
     """
 
     temperature: DecimalLike | None
@@ -177,7 +178,11 @@ def _damped(scored: Choice, options: ChoosingOptions, temperature: int, vocab_si
         options, "damping_order", DEFAULT_DAMPING_ORDER, lowest=1, highest=limits.DAMPING_ORDER_MAX
     )
     top_k = _whole(
-        options, "damping_top_k", DEFAULT_DAMPING_TOP_K, lowest=1, highest=limits.CHOICE_TOP_K_MAX
+        options,
+        "damping_top_k",
+        min(DEFAULT_DAMPING_TOP_K, vocab_size),
+        lowest=1,
+        highest=vocab_size,
     )
     damping = options.get("damping")
     if damping is None:
@@ -194,7 +199,7 @@ def _damped(scored: Choice, options: ChoosingOptions, temperature: int, vocab_si
         decoder=Decoder.DAMPED,
         damping=alpha,
         damping_order=order,
-        top_k=min(top_k, vocab_size),
+        top_k=top_k,
     )
 
 

@@ -74,10 +74,12 @@ def test_damping_becomes_integers() -> None:
     assert _choice(damping=2) == Choice(
         decoder=Decoder.DAMPED, damping=65536, damping_order=2, top_k=6
     )
-    assert _choice(damping="0.00002", damping_order=16, damping_top_k=5000) == Choice(
+    assert _choice(damping="0.00002", damping_order=16, damping_top_k=VOCAB_SIZE) == Choice(
         decoder=Decoder.DAMPED, damping=1, damping_order=16, top_k=VOCAB_SIZE
     )
     assert _choice(damping=0).decoder is Decoder.DAMPED
+    # By default there are six to choose among, where the vocabulary has them.
+    assert seeded_choice({"damping": 2}, 5).choice.top_k == 5
     assert _choice(damping="31.99998").damping == 2**20 - 1
 
 
@@ -103,6 +105,19 @@ def test_what_is_out_of_range_is_refused_by_name(option: str, value: object) -> 
     with pytest.raises(OptionRangeError) as raised:
         seeded_choice({option: value}, 2000 if value and len(str(value)) > 99 else VOCAB_SIZE)  # type: ignore[misc, arg-type]
     assert raised.value.option == option
+
+
+def test_the_vocabulary_bounds_what_damped_greedy_chooses_among() -> None:
+    assert _choice(damping=1, damping_top_k=VOCAB_SIZE).top_k == VOCAB_SIZE
+    with pytest.raises(OptionRangeError) as raised:
+        _choice(damping=1, damping_top_k=VOCAB_SIZE + 1)
+    assert raised.value.facts() == {
+        "option": "damping_top_k",
+        "found": str(VOCAB_SIZE + 1),
+        "expected": f"an integer from 1 to {VOCAB_SIZE}",
+    }
+    # Filters keep a part of what there is: one that keeps everything is none.
+    assert _choice(temperature=1, top_k=VOCAB_SIZE + 1).top_k == 0
 
 
 @pytest.mark.parametrize("option", ["damping_order", "damping_top_k"])

@@ -85,6 +85,18 @@ class BackendUnavailableError(ArgumentError):
     known: str
 
 
+class ProgramArithmeticError(ArgumentError):
+    """A program is for another arithmetic than the backends compute."""
+
+    status = Status.PROGRAM_ARITHMETIC
+    message = (
+        "the program is for the arithmetic {found}, expected {expected}: build it with this "
+        "version of the package"
+    )
+    found: str
+    expected: str
+
+
 class TensorSetError(ArtifactError):
     """An artifact's tensors are not those of its architecture."""
 

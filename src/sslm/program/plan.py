@@ -233,6 +233,7 @@ class Backend(Protocol):
         Raises:
             OptionRangeError, MemoryTooSmallError, MisalignedMemoryError, MemoryInUseError: If
                 *memory* cannot be used.
+            ProgramArithmeticError: If the program is for another arithmetic than ``int/1``, 1.
             TensorMissingError: If a tensor is not there.
             TensorShapeError: If one has another shape or encoding than the program says.
         """

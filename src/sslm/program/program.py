@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Final
 
-from sslm.errors.program import OpShapeError
+from sslm.errors.program import OpShapeError, ProgramArithmeticError
 from sslm.program.buffers import Buffer
 from sslm.program.ops import Choose, Embed, Logits, Op, Rope
 from sslm.program.states import State, StateLayout, lay_out_states
@@ -169,3 +169,20 @@ def head_blocks(vocab_size: int, hidden_size: int) -> list[tuple[int, int]]:
     # Columns are padded to four, as they lie in the file.
     rows = max(16, HEAD_BLOCK_SIZE_BYTES // padded(max(hidden_size, 1), 4) // 16 * 16)
     return [(first, min(first + rows, vocab_size)) for first in range(0, vocab_size, rows)]
+
+
+def require_arithmetic(program: Program) -> None:
+    """Refuse a program for another arithmetic than every backend of this package computes.
+
+    Raises:
+        ProgramArithmeticError: If its profile or version is another.
+    """
+    found, expected = (
+        f"{profile} version {version}"
+        for profile, version in (
+            (program.profile, program.arithmetic_version),
+            (PROFILE, ARITHMETIC_VERSION),
+        )
+    )
+    if found != expected:
+        raise ProgramArithmeticError(found, expected)

@@ -1,12 +1,13 @@
 """The seed's calls that size, make and destroy a workspace, which is a plan here."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sslm.backends.native import plan as native_plan
 from sslm.errors.native import PlanClosedError, PlanMemoryError
-from sslm.errors.program import OpShapeError
+from sslm.errors.program import OpShapeError, ProgramArithmeticError
 from sslm.errors.runtime import (
     MemoryInUseError,
     MemoryTooSmallError,
@@ -64,6 +65,27 @@ def test_sizes_that_make_no_workspace(case: Case, size: dict[str, Any]) -> None:
         for make in (backend.compile, backend.scratch_size_bytes):
             with pytest.raises(OpShapeError):
                 make(case.program, case.tensors, **(SIZES | wrong))
+
+
+@pytest.mark.seed_call(
+    "sslm_workspace_create",
+    refusal="SSLM_INVALID_ARGUMENT",
+    case="a program for another arithmetic",
+    here="ProgramArithmeticError",
+)
+@pytest.mark.parametrize("name", ["reference", "auto"])
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [({"profile": "float/1"}, "float/1 version 1"), ({"arithmetic_version": 2}, "int/1 version 2")],
+)
+def test_a_program_for_another_arithmetic(
+    case: Case, name: str, change: dict[str, Any], found: str
+) -> None:
+    backend, other = open_named(name), replace(case.program, **change)
+    for make in (backend.compile, backend.scratch_size_bytes):
+        with pytest.raises(ProgramArithmeticError) as caught:
+            make(other, case.tensors, **SIZES)
+        assert caught.value.facts() == {"found": found, "expected": "int/1 version 1"}
 
 
 @pytest.mark.seed_call(

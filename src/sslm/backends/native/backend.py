@@ -6,7 +6,7 @@ from sslm.errors.program import OpShapeError, TierUnavailableError
 from sslm.limits import CONTEXT_TOKENS_MAX, THREAD_COUNT_MAX
 from sslm.native_library import available_tiers, best_tier, is_available, load_library
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.program import Program
+from sslm.program.program import Program, require_arithmetic
 from sslm.program.tensors import Tensors
 
 
@@ -75,6 +75,7 @@ class NativeBackend:
     def _lower(
         self, program: Program, tensors: Tensors, row_count_max: int, context_tokens: int
     ) -> Lowering:
+        require_arithmetic(program)
         longest = min(program.max_position_embeddings, CONTEXT_TOKENS_MAX)
         if not 1 <= context_tokens <= longest:
             raise OpShapeError("compile", "context_tokens", str(context_tokens), f"1 to {longest}")

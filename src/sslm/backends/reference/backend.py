@@ -14,7 +14,6 @@ from sslm.backends.reference.panels import int32_values, panel_row, panel_rows
 from sslm.backends.reference.rows import Rows, Watcher
 from sslm.errors.native import RunCancelledError
 from sslm.errors.program import (
-    BackendUnavailableError,
     SegmentRangeError,
     TensorMissingError,
     TierUnavailableError,
@@ -25,7 +24,7 @@ from sslm.numerics.rounding import Int64Array, scale_shift
 from sslm.program import ops
 from sslm.program.logprobs import LogProbs
 from sslm.program.plan import DIGEST_SIZE_BYTES, NOT_ALLOWED, Span
-from sslm.program.program import Program, SegmentKind
+from sslm.program.program import Program, SegmentKind, require_arithmetic
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
@@ -45,8 +44,14 @@ class ReferenceBackend:
     def scratch_size_bytes(
         self, program: Program, tensors: Tensors, *, row_count_max: int, context_tokens: int
     ) -> int:
-        """Return 0: nothing is kept between runs."""
-        del program, tensors, row_count_max, context_tokens
+        """Return 0: nothing is kept between runs.
+
+        Raises:
+            ProgramArithmeticError, TensorMissingError, TensorShapeError: As :meth:`compile`.
+        """
+        del row_count_max, context_tokens
+        require_arithmetic(program)
+        check_tensors(program, tensors)
         return ReferencePlan.scratch_size_bytes
 
     def compile(
@@ -61,13 +66,12 @@ class ReferenceBackend:
         """Bind a program to its tensors; nothing is prepared, so sizes and memory do not matter.
 
         Raises:
-            BackendUnavailableError: If the program is not of profile ``int/1``.
+            ProgramArithmeticError: If the program is for another arithmetic.
             TensorMissingError: If a tensor is not there.
             TensorShapeError: If one has another shape or encoding than the program says.
         """
         del row_count_max, context_tokens, memory
-        if program.profile != "int/1":
-            raise BackendUnavailableError(f"reference for profile {program.profile}", "int/1")
+        require_arithmetic(program)
         return ReferencePlan(program, tensors)
 
 

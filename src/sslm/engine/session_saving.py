@@ -8,8 +8,9 @@ from sslm.engine.runner import Runner
 from sslm.engine.session_source import Conversation, Encode
 from sslm.errors.base import ArgumentError
 from sslm.errors.runtime import ObjectClosedError
-from sslm.errors.saves import SavedSessionValueError
+from sslm.errors.saves import SavedSessionValueError, SaveSizeError
 from sslm.errors.showing import briefly
+from sslm.formats.save_reading import stated_size_bytes
 from sslm.formats.session_blob import (
     SavedMessage,
     SavedSession,
@@ -97,6 +98,10 @@ def restore_states(
     """
     if len(states) == 0:
         return
+    # Nothing of a file is ignored, unlike of a buffer that is restored.
+    stated = stated_size_bytes(states)
+    if stated != len(states):
+        raise SaveSizeError(stated, len(states))
     options = SequenceOptions(context_tokens=tokens.context_tokens, reserved_tokens=0, chooses=True)
     with restore(states, tokens.program, tokens.pool, tokens.model_id, options) as sequence:
         while sequence.has_work:

@@ -54,6 +54,17 @@ class _Counts:
     pending: int
 
 
+def stated_size_bytes(blob: Bytes) -> int:
+    """Return the size that the save at the beginning of a buffer has, as its header says.
+
+    Raises:
+        ArtifactError: If the buffer begins with nothing that is read here.
+    """
+    reader = BoundedReader(memoryview(blob))
+    _read_features(reader)
+    return reader.u64("size of the save", at_most=U64_MAX)
+
+
 def read_save(blob: Bytes) -> SavedSequence:
     """Check the form of a save and return what it holds.
 

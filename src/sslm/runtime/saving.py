@@ -4,7 +4,7 @@ from sslm import limits
 from sslm.errors.runtime import OptionRangeError
 from sslm.formats.choice_record import BIAS_SIZE_BYTES
 from sslm.formats.save_blob import encode_save, largest_overhead_bytes
-from sslm.formats.save_reading import read_save
+from sslm.formats.save_reading import read_save, stated_size_bytes
 from sslm.formats.save_records import SavedSequence
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program
@@ -78,7 +78,8 @@ def restore(
     """Return a sequence that goes on where the saved one stood, to the same bits.
 
     Args:
-        blob: What :func:`save` returned, in whatever process; nobody has to be trusted with it,
+        blob: Begins with what :func:`save` returned, in whatever process; bytes behind it, as of a
+            buffer of :func:`save_size_bytes_max`, are ignored. Nobody has to be trusted with it,
             but it must not change while it is read.
         program: Of the same model.
         pool: Where pages come from: as many as the tokens need, or as the options reserve.
@@ -140,7 +141,7 @@ def _read(
         kind = type(blob).__name__
         raise OptionRangeError("blob", f"a {kind} that is not bytes", "bytes in a row") from error
     with named_refusal("what a save holds", view.nbytes):
-        saved = read_save(view)
+        saved = read_save(view[: stated_size_bytes(view)])
         require_restorable(saved, program, model_id, options, schema)
     return saved
 

@@ -164,8 +164,10 @@ def test_each_defect_has_its_error(model: Model, blobs: dict[bool, bytes]) -> No
         sealed(blob.replace(b'"2024-02-29"', b'"2024W091\\n"')): SavedSessionValueError,
         sealed(blob.replace(b'"date"', b'"dats"')): JsonMissingKeyError,
         sealed(blob.replace(b"SSLMSAVE", b"SSLMSAVF")): NotASaveError,
+        # States that do not reach to the end of the file.
+        sealed(blob + bytes(64)): SaveSizeError,
     }
-    assert len(cases) == 15
+    assert len(cases) == 16
     before = held_bytes(model)
     for case, expected in cases.items():
         with pytest.raises(ArtifactError) as refused:

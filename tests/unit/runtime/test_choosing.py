@@ -341,12 +341,19 @@ def test_a_scheduler_gives_turns_to_it(plan: RecordingPlan) -> None:
         assert answer(plan, sequence, 4) == alone(plan, OTHER_SEED)
 
 
+@pytest.mark.seed_call(
+    "sslm_decode_step_v2",
+    refusal="SSLM_INVALID_ARGUMENT",
+    case="numbers of a choice out of their ranges, of damped greedy also a top_k of 0",
+    here="OptionRangeError",
+)
 @pytest.mark.parametrize(
     ("changed", "option"),
     [
         ({"top_k": VOCAB_SIZE + 1}, "top_k"),
         ({"top_k": -1}, "top_k"),
         ({"decoder": Decoder.DAMPED, "top_k": 0}, "top_k"),
+        ({"decoder": Decoder.DAMPED, "top_k": VOCAB_SIZE + 1}, "top_k"),
         ({"bias": ((VOCAB_SIZE, 1),)}, "a biased id"),
         ({"bias": ((3, 1), (3, 1))}, "a biased id"),
         ({"bias": ((3, limits.CHOICE_MICRO_MAX + 1),)}, "a bias"),

@@ -101,6 +101,31 @@ def test_a_hook_that_lies(plan: NativePlan, scope: str, lie: str) -> None:
 @pytest.mark.seed_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
+    case="a hook omits, repeats or invents a task behind layers of its slice that it ran",
+    here="ParallelForBrokenError: the whole slice is put back, where the seed keeps those layers",
+)
+@pytest.mark.parametrize("lie", ["omit the first", "repeat", "invent task_count"])
+def test_a_lie_in_a_later_layer_puts_the_whole_slice_back(plan: NativePlan, lie: str) -> None:
+    case, (function, _, _) = wide_case(), hooks.LIES[lie]
+    with case.filled(PROMPT) as sequence:
+        counting = hooks.Counting()
+        plan.set_parallel_for(ParallelFor(counting, TASKS, "one_row"))
+        sequence.decode()
+        case.step(sequence, 1)
+        loops_of_a_layer = len(counting.counts)
+        assert loops_of_a_layer > 0
+        liar = hooks.LyingOnce(function, at_loop=loops_of_a_layer)
+        plan.set_parallel_for(ParallelFor(liar, TASKS, "one_row"))
+        # The first layer of the slice, segment 2, is computed without a fault.
+        with refused(ParallelForBrokenError, sequence) as caught:
+            case.step(sequence, ALL)
+        assert caught.value.facts()["segment"] == 3
+        case.require_as_alone(sequence, PROMPT)
+
+
+@pytest.mark.seed_call(
+    "sslm_decode_step",
+    refusal="SSLM_INVALID_ARGUMENT",
     case="one workspace in two calls at once",
     here="PlanBusyError",
 )

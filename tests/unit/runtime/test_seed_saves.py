@@ -77,6 +77,22 @@ def test_a_sequence_goes_on_elsewhere(case: Case, units: int) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
+@pytest.mark.seed_call(
+    "sslm_seq_restore", case="from a larger buffer", here="restore(blob, …), restore_into"
+)
+@pytest.mark.parametrize("byte", [0, 0xA5])
+def test_what_follows_a_save_in_its_buffer_is_ignored(case: Case, byte: int) -> None:
+    with case.filled(PROMPT) as source, case.sequence() as fresh:
+        blob = save(source)
+        buffer = bytearray([byte]) * save_size_bytes_max(case.program, LONGEST)
+        buffer[: len(blob)] = blob
+        restore_into(fresh, memoryview(buffer))
+        with restored(case, bytes(buffer)) as other:
+            for one in (fresh, other):
+                assert save(one) == blob
+                case.require_as_alone(one, PROMPT)
+
+
 @pytest.mark.seed_call("sslm_seq_save", case="mid-token", here="save(sequence)")
 def test_half_a_token_goes_on_elsewhere(case: Case) -> None:
     with case.filled(PROMPT) as sequence:
@@ -195,7 +211,9 @@ def test_a_save_of_other_states(case: Case) -> None:
 
 
 @pytest.mark.seed_call(
-    "sslm_seq_restore", refusal="SSLM_RESTORE_RESIDUAL_LOST", here="SavePartSizeError"
+    "sslm_seq_restore",
+    refusal="SSLM_RESTORE_RESIDUAL_LOST",
+    here="none: every save has its residual, and one that lacks it is damaged (SavePartSizeError)",
 )
 def test_a_save_without_the_last_residual(case: Case) -> None:
     require_refused(case, _without_residual, SavePartSizeError)

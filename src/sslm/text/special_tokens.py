@@ -1,12 +1,19 @@
 """Finding spellings of special tokens in a text."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
 _RUN_SIZE_CHARS_MAX: Final = 1 << 16
-"""Places of a run, so that what is found in one is a short list."""
+"""Places of a run, so that what is found in one is a short list, and time is asked for often."""
+
+_BEGINNING_COUNT_MAX: Final = 32
+"""Characters that spellings may begin with for a pattern to look for them: it tries each in turn.
+"""
+
+_FOLLOWING_COUNT_MAX: Final = 32
+"""Characters that may come second for a pattern to look at that one too."""
 
 _CODE_POINT_BITS: Final = 21
 
@@ -16,18 +23,23 @@ class SpecialTokenFinder:
 
     Where spellings may begin, the text is read once, from its end (Aho and Corasick,
     doi:10.1145/360825.360855, on spellings that are turned round). So the time grows with the text,
-    however many spellings begin alike, and wherever they end.
+    however many spellings there are, however many begin alike, and wherever they end.
     """
 
     def __init__(self, ids: Mapping[str, int]) -> None:
         self._ids = dict(ids)
         self._longest = max(map(len, self._ids), default=0)
-        self._start = re.compile(_beginnings(self._ids)) if self._ids else None
+        self._start = _start_pattern(self._ids)
 
-    def split(self, text: str) -> Iterator[str | int]:
-        """Yield the ids of the tokens found, and between them the text that is left, in order."""
+    def split(
+        self, text: str, require_time: Callable[[], None] = lambda: None
+    ) -> Iterator[str | int]:
+        """Yield the ids of the tokens found, and between them the text that is left, in order.
+
+        *require_time* is called every now and then, and raises to stop.
+        """
         place = 0
-        for start, size in self._longest_matches(text):
+        for start, size in self._longest_matches(text, require_time):
             if start < place:
                 continue
             if place < start:
@@ -44,11 +56,14 @@ class SpecialTokenFinder:
 
     def finds_any(self, text: str) -> bool:
         """Return whether one of the spellings is in *text*."""
-        return any(True for _ in self._longest_matches(text))
+        return any(True for _ in self._longest_matches(text, lambda: None))
 
-    def _longest_matches(self, text: str) -> Iterator[tuple[int, int]]:
+    def _longest_matches(
+        self, text: str, require_time: Callable[[], None]
+    ) -> Iterator[tuple[int, int]]:
         """Yield where spellings begin, ascending, with the size of the longest at each place."""
         for first, last in self._runs(text):
+            require_time()
             matches = []
             state = 0
             step, behind, longest = self._automaton
@@ -67,6 +82,9 @@ class SpecialTokenFinder:
     def _runs(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield first and last places where spellings may begin and reach one another."""
         if self._start is None:
+            if self._ids:
+                for first in range(0, len(text), _RUN_SIZE_CHARS_MAX):
+                    yield first, min(first + _RUN_SIZE_CHARS_MAX, len(text)) - 1
             return
         first = last = -1
         for match in self._start.finditer(text):
@@ -120,13 +138,20 @@ def _link_back(step: Mapping[int, int], longest: list[int]) -> list[int]:
     return behind
 
 
-def _beginnings(spellings: Iterable[str]) -> str:
-    """Return a pattern of one character that begins a spelling, if the next one does so too."""
+def _start_pattern(spellings: Iterable[str]) -> re.Pattern[str] | None:
+    """Return a pattern of one character that begins a spelling, if the next one does so too.
+
+    It spares looking at most texts character by character. Where it would have to try too many for
+    each, or there are no spellings, there is none.
+    """
     seconds: dict[str, set[str]] = {}
     for spelling in spellings:
         seconds.setdefault(spelling[0], set()).add(spelling[1:2])
+    if not 1 <= len(seconds) <= _BEGINNING_COUNT_MAX:
+        return None
     parts = []
     for first, following in sorted(seconds.items()):
         known = "".join(map(re.escape, sorted(following)))
-        parts.append(re.escape(first) + ("" if "" in following else f"(?=[{known}])"))
-    return "|".join(parts)
+        is_told = "" not in following and len(following) <= _FOLLOWING_COUNT_MAX
+        parts.append(re.escape(first) + (f"(?=[{known}])" if is_told else ""))
+    return re.compile("|".join(parts))

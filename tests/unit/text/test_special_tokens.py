@@ -4,6 +4,7 @@ import random
 import tracemalloc
 from typing import SupportsIndex
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,52 @@ def defined(ids: dict[str, int], text: str) -> list[str | int]:
 def test_the_leftmost_longest_token_is_found(spellings: set[str], text: str) -> None:
     ids = {spelling: index for index, spelling in enumerate(sorted(spellings))}
     assert list(SpecialTokenFinder(ids).split(text)) == defined(ids, text)
+
+
+@given(
+    spellings=st.sets(
+        st.text(st.sampled_from("ab\u3400\U00020000"), min_size=1, max_size=3), max_size=6
+    ),
+    text=st.text(st.sampled_from("ab\u3400\u4e07\U00020000"), max_size=24),
+    more=st.sampled_from([0, 28, 40]),
+)
+def test_the_definition_holds_however_many_characters_begin_spellings(
+    spellings: set[str], text: str, more: int
+) -> None:
+    """Those of few are looked for with a pattern, those of more without one."""
+    known = spellings | {chr(0x4E00 + index) + "b" for index in range(more)}
+    ids = {spelling: index for index, spelling in enumerate(sorted(known))}
+    assert list(SpecialTokenFinder(ids).split(text)) == defined(ids, text)
+
+
+@pytest.mark.parametrize("first_count", [1, 40])
+@pytest.mark.parametrize("size_chars", [65_533, 65_534, 65_535, 65_536, 131_071])
+def test_a_spelling_at_the_border_of_two_runs_is_found(first_count: int, size_chars: int) -> None:
+    ids = {chr(0x4E00 + index) + "abc": index for index in range(first_count)}
+    text = "x" * size_chars
+    expected = [text, 0, 0, text, 0]
+    assert (
+        list(SpecialTokenFinder(ids).split(f"{text}\u4e00abc\u4e00abc{text}\u4e00abc")) == expected
+    )
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        {chr(0x10000 + index // 250) + chr(0x100 + index % 250): index for index in range(65_000)},
+        {chr(0x20000 + index) + "x": index for index in range(60_000)},
+        {"a" + chr(0x20000 + index): index for index in range(60_000)},
+        {chr(0x4E00 + index) + "x": index for index in range(20_000)},
+    ],
+    ids=["250 of each", "firsts", "seconds", "firsts of the basic plane"],
+)
+def test_what_is_tried_for_a_character_does_not_grow_with_the_spellings(
+    ids: dict[str, int],
+) -> None:
+    finder = SpecialTokenFinder(ids)
+    assert finder._start is None or len(finder._start.pattern) <= 2 * 32 * 40
+    spellings = list(ids)[::997]
+    assert list(finder.split("-".join(spellings)))[::2] == [ids[one] for one in spellings]
 
 
 class CountingText(str):

@@ -31,7 +31,8 @@ def prompt_ids(
         tokenizer: Of the model.
         prompt: Text or ids.
         context_tokens: Most tokens of prompt and answer.
-        require_time: Called after each id, as an iterator may take its time; raises to stop.
+        require_time: Called after each id, as an iterator may take its time, and while text is
+            tokenized; raises to stop.
         is_continued: Whether it goes on behind other tokens, so that no begin token comes first.
 
     Raises:
@@ -41,8 +42,8 @@ def prompt_ids(
     """
     if isinstance(prompt, str):
         tokenizer.require_room(checked_text("the text", prompt), context_tokens)
-        options = {"add_bos": False} if is_continued else {}
-        return tokenizer.encode(prompt, **options)
+        add_bos = False if is_continued else None
+        return tokenizer.encode(prompt, add_bos=add_bos, require_time=require_time)
     if not _is_several(prompt):
         what = "the prompt, unless it is a list of token ids,"
         raise TextTypeError(what, type(prompt).__name__)

@@ -274,6 +274,7 @@ class Requests(ABC):
             bounded_messages(messages, has_time),
             date=date,
             context_tokens=self._runner.context_tokens,
+            require_time=has_time,
         )
         has_time()
         return wanted.of(

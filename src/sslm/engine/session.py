@@ -355,8 +355,9 @@ class Session(Closing):
         before = self._tokens.committed.note
         kept = before if index is None else before[: _user_index(before, index)]
         asked = (*kept, Message("user", text))
-        ids = self._encode(asked, add_generation_prompt=True)
-        marks = message_marks(self._encode, asked, ids, self._tokens.cached_count(ids))
+        encode = partial(self._encode, require_time=partial(require_time, cutoff))
+        ids = encode(asked, add_generation_prompt=True)
+        marks = message_marks(encode, asked, ids, self._tokens.cached_count(ids))
         require_time(cutoff)
         asks = wanted(
             options,

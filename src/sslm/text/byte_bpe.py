@@ -1,6 +1,6 @@
 """Byte-level byte-pair encoding of plain text, through the ``tokenizers`` library."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from sslm.errors.text import TextNotEncodableError, TokenizerBuildError, TokenizerFailedError
@@ -89,14 +89,15 @@ class ByteBpeEncoder:
             byte for byte, character in CHARACTER_OF_BYTE.items() if character not in ids
         )
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of *text*, which is valid Unicode.
+    def encode(self, text: str, require_time: Callable[[], None]) -> list[int]:
+        """Return the ids of *text*, which is valid Unicode; *require_time* may raise to stop.
 
         Raises:
             TextNotEncodableError: If the vocabulary lacks a byte of the text. The library would
                 drop it silently.
             TokenizerFailedError: If the library fails.
         """
+        require_time()
         self._refuse_missing_bytes(text)
         try:
             encoding = self._library.encode(text, add_special_tokens=False)

@@ -9,7 +9,7 @@ text again, so that the prompt is exactly what the template makes of the real me
 
 import datetime
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sslm import limits
 from sslm.errors.text import TemplateHidesContentError, TemplateWorkError
@@ -36,6 +36,7 @@ def encode_chat(
     add_generation_prompt: bool = True,
     date: datetime.date | None = None,
     context_tokens: int | None = None,
+    require_time: Callable[[], None] = lambda: None,
 ) -> list[int]:
     """Return the ids of the prompt for *messages*; control tokens in messages are plain text.
 
@@ -50,6 +51,7 @@ def encode_chat(
         add_generation_prompt: Whether the prompt ends where the assistant's answer begins.
         date: Today, for templates that mention it.
         context_tokens: Into how many tokens prompt and answer have to fit, or None for any.
+        require_time: Called every now and then, and raises one of our errors to stop.
 
     Raises:
         ContextLengthError: If the prompt is seen not to fit before it is tokenized.
@@ -71,6 +73,7 @@ def encode_chat(
             bos_token=bos_token,
             eos_token=eos_token,
             date=date,
+            require_time=require_time,
         )
 
     real = render(messages)
@@ -81,9 +84,10 @@ def encode_chat(
     disguised = render([Message(one.role, disguise.put_on(one.content)) for one in messages])
     if disguise.take_off(disguised) != real:
         raise TemplateHidesContentError
-    parts = tokenizer.split_controls(disguised)
+    parts = tokenizer.split_controls(disguised, require_time)
     ids = tokenizer.encode_parts(
-        part if isinstance(part, int) else disguise.take_off(part) for part in parts
+        (part if isinstance(part, int) else disguise.take_off(part) for part in parts),
+        require_time,
     )
     if vocabulary.add_bos and bos_id is not None and ids[:1] != [bos_id]:
         return [bos_id, *ids]

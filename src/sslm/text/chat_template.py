@@ -1,7 +1,7 @@
 """Chat templates: the Jinja programs that turn a conversation into a prompt."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sslm import limits
 from sslm.errors.base import SslmError
@@ -63,6 +63,7 @@ class ChatTemplate:
         bos_token: str = "",
         eos_token: str = "",
         date: datetime.date | None = None,
+        require_time: Callable[[], None] = lambda: None,
     ) -> str:
         """Return the prompt for *messages*, as text.
 
@@ -75,6 +76,7 @@ class ChatTemplate:
             bos_token: Spelling of the begin token, empty if there is none.
             eos_token: Spelling of the end token, likewise.
             date: Today, for templates that mention it; None leaves them without.
+            require_time: Called every now and then; what it raises, of ours, ends rendering.
 
         Raises:
             MessageCountError: If there are no messages, or too many.
@@ -100,7 +102,8 @@ class ChatTemplate:
             "documents": None,
         }
         try:
-            text = run_template(self._code, variables, Allowance.for_messages(contents), date)
+            allowance = Allowance.for_messages(contents, require_time)
+            text = run_template(self._code, variables, allowance, date)
         except SslmError:
             raise
         except Exception as error:

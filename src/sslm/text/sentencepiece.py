@@ -7,12 +7,15 @@ so this model is written out.
 
 import heapq
 import re
+from collections.abc import Callable
 from typing import Final
 
 from sslm.text.vocabulary import SPACE, TokenType, Vocabulary, byte_of_byte_token
 
 _CACHE_SIZE_MAX: Final = 1 << 14
 _CACHED_WORD_SIZE_CHARS_MAX: Final = 32
+_STEPS_BETWEEN_LOOKS: Final = 1 << 12
+"""Words or merges between two looks at the time: a few milliseconds."""
 
 
 class SentencePieceEncoder:
@@ -32,17 +35,23 @@ class SentencePieceEncoder:
         self._can_cut_words = not any(joins_words.search(spelling) for spelling in self._ids)
         self._cache: dict[str, list[int]] = {}
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of *text*, which is valid Unicode; a space prefix is already in it."""
+    def encode(self, text: str, require_time: Callable[[], None]) -> list[int]:
+        """Return the ids of *text*, which is valid Unicode; a space prefix is already in it.
+
+        *require_time* is called every now and then, and raises to stop.
+        """
         spelled = text.replace(" ", SPACE)
         if not self._can_cut_words:
-            return self._encode_word(spelled)
+            return self._encode_word(spelled, require_time)
         # No token has a space after another character, so nothing ever merges across that place.
         ids: list[int] = []
-        for word in re.findall(f"{SPACE}*[^{SPACE}]+|{SPACE}+", spelled):
+        words = re.findall(f"{SPACE}*[^{SPACE}]+|{SPACE}+", spelled)
+        for index, word in enumerate(words):
+            if index % _STEPS_BETWEEN_LOOKS == 0:
+                require_time()
             known = self._cache.get(word)
             if known is None:
-                known = self._encode_word(word)
+                known = self._encode_word(word, require_time)
                 self._remember(word, known)
             ids += known
         return ids
@@ -53,9 +62,9 @@ class SentencePieceEncoder:
                 self._cache.clear()
             self._cache[word] = ids
 
-    def _encode_word(self, word: str) -> list[int]:
+    def _encode_word(self, word: str, require_time: Callable[[], None]) -> list[int]:
         ids: list[int] = []
-        for spelling in self._merge(word):
+        for spelling in self._merge(word, require_time):
             token_id = self._ids.get(spelling)
             if token_id is None:
                 ids += (self._byte_ids[byte] for byte in spelling.encode())
@@ -63,7 +72,7 @@ class SentencePieceEncoder:
                 ids.append(token_id)
         return ids
 
-    def _merge(self, word: str) -> list[str]:
+    def _merge(self, word: str, require_time: Callable[[], None]) -> list[str]:
         """Join neighbours, highest score first and leftmost among equals, until none is a token."""
         symbols = list(word)
         end = len(symbols)
@@ -81,8 +90,14 @@ class SentencePieceEncoder:
                     heapq.heappush(queue, (priority, left, right, joined))
 
         for place in range(end - 1):
+            if place % _STEPS_BETWEEN_LOOKS == _STEPS_BETWEEN_LOOKS - 1:
+                require_time()
             propose(place, place + 1)
+        steps = 0
         while queue:
+            steps += 1
+            if steps % _STEPS_BETWEEN_LOOKS == 0:
+                require_time()
             _, left, right, joined = heapq.heappop(queue)
             is_stale = not symbols[left] or not symbols[right]
             if is_stale or len(symbols[left]) + len(symbols[right]) != len(joined):

@@ -6,7 +6,7 @@ as well as of what is made, so that neither a copy nor a search is free. Both ar
 measured: whether a template is refused depends on nothing but the template and the messages.
 """
 
-from collections.abc import ItemsView, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -21,6 +21,9 @@ _BYTES_PER_CHARACTER_MAX: Final = 4
 _SEARCH_SIZE_CHARS_MAX: Final = 1 << 10
 _SEARCHED_TOGETHER_CHARS: Final = 8
 """Characters of a part that are compared in the time in which one byte is copied."""
+
+_OPERATIONS_BETWEEN_LOOKS: Final = 1 << 12
+"""Operations between two looks at the time: a few milliseconds."""
 
 CONTAINERS: Final = (Mapping, list, tuple, KeysView, ValuesView, ItemsView)
 
@@ -39,6 +42,7 @@ class Allowance:
         text_limit_bytes: Bytes.
         operations: What is left.
         text_bytes: What is left.
+        require_time: Called every now and then, and raises to stop.
 
     Raises (all methods that charge):
         TemplateWorkError: If an account is overdrawn.
@@ -46,15 +50,19 @@ class Allowance:
 
     operation_limit: int
     text_limit_bytes: int
+    require_time: Callable[[], None] = lambda: None
     operations: int = field(init=False)
     text_bytes: int = field(init=False)
+    _operations_at_look: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.operations = self.operation_limit
+        self.operations = self._operations_at_look = self.operation_limit
         self.text_bytes = self.text_limit_bytes
 
     @classmethod
-    def for_messages(cls, contents: list[str]) -> Self:
+    def for_messages(
+        cls, contents: list[str], require_time: Callable[[], None] = lambda: None
+    ) -> Self:
         """Return the allowance of rendering messages: a fixed part, and one that grows with them.
 
         So a long conversation costs what it has to, and a short one cannot cost more than a little.
@@ -65,13 +73,17 @@ class Allowance:
             + limits.CHAT_TEMPLATE_OPERATIONS_PER_MESSAGE * len(contents),
             limits.CHAT_TEMPLATE_TEXT_SIZE_BYTES_MAX
             + limits.CHAT_TEMPLATE_TOUCHES_PER_BYTE * size_bytes,
+            require_time,
         )
 
     def charge(self, operations: int) -> None:
         """Take from the operations."""
         self.operations -= operations
-        if self.operations < 0:
-            raise TemplateWorkError("too many operations", self.operation_limit)
+        if self.operations < self._operations_at_look:
+            if self.operations < 0:
+                raise TemplateWorkError("too many operations", self.operation_limit)
+            self.require_time()
+            self._operations_at_look = max(self.operations - _OPERATIONS_BETWEEN_LOOKS, 0)
 
     def charge_bytes(self, size_bytes: int) -> None:
         """Take from the text."""

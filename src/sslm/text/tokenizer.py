@@ -1,6 +1,6 @@
 """Text to token ids and back."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
@@ -19,11 +19,15 @@ from sslm.text.vocabulary import (
 )
 
 
+def _unbounded() -> None:
+    """Let a text take its time."""
+
+
 class _Encoder(Protocol):
     """Turns plain text into ids."""
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of *text*."""
+    def encode(self, text: str, require_time: Callable[[], None]) -> list[int]:
+        """Return the ids of *text*; *require_time* is called every now and then, to stop."""
         ...
 
 
@@ -77,7 +81,12 @@ class Tokenizer:
         return len(self.vocabulary.tokens)
 
     def encode(
-        self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None
+        self,
+        text: str,
+        *,
+        add_bos: bool | None = None,
+        add_eos: bool | None = None,
+        require_time: Callable[[], None] = _unbounded,
     ) -> list[int]:
         """Return the ids of *text*, in which nothing is a control token.
 
@@ -86,6 +95,8 @@ class Tokenizer:
                 normalized. Empty text has no ids of its own.
             add_bos: Whether the begin token goes in front; None does as the vocabulary says.
             add_eos: Whether the end token goes behind; None does as the vocabulary says.
+            require_time: Called every now and then, and raises to stop. Plain text of a byte-level
+                vocabulary that no special token interrupts is tokenized without a call.
 
         Raises:
             TextTypeError: If *text* is no ``str``.
@@ -94,7 +105,8 @@ class Tokenizer:
             TextNotEncodableError: If the vocabulary has no token for one of its bytes.
         """
         checked = checked_text("the text", text)
-        return self._framed(self.encode_parts([checked]), add_bos=add_bos, add_eos=add_eos)
+        ids = self.encode_parts([checked], require_time)
+        return self._framed(ids, add_bos=add_bos, add_eos=add_eos)
 
     def require_room(self, text: str, context_tokens: int) -> None:
         """Raise if *text* is seen to be too long for a context, at once and without tokenizing it.
@@ -122,22 +134,30 @@ class Tokenizer:
         parts = self.split_controls(checked_text("the text", text))
         return self._framed(self.encode_parts(parts), add_bos=add_bos, add_eos=add_eos)
 
-    def split_controls(self, text: str) -> Iterator[str | int]:
+    def split_controls(
+        self, text: str, require_time: Callable[[], None] = _unbounded
+    ) -> Iterator[str | int]:
         """Yield the ids of the control tokens spelled in *text*, and the plain text between."""
-        return self.controls.split(text)
+        return self.controls.split(text, require_time)
 
-    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
+    def encode_parts(
+        self, parts: Iterable[str | int], require_time: Callable[[], None] = _unbounded
+    ) -> list[int]:
         """Return the ids of *parts*: control token ids as they are, each string as plain text.
 
-        Two strings must not follow one another: they would not merge across the border.
+        Two strings must not follow one another: they would not merge across the border. For
+        *require_time* see :meth:`encode`.
         """
         ids: list[int] = []
         for part in parts:
             if isinstance(part, int):
                 ids.append(part)
                 continue
-            for piece in self._user_defined.split(part):
-                ids += [piece] if isinstance(piece, int) else self._encode_plain(piece)
+            for piece in self._user_defined.split(part, require_time):
+                if isinstance(piece, int):
+                    ids.append(piece)
+                else:
+                    ids += self._encode_plain(piece, require_time)
         return ids
 
     def encode_continuation(self, text: str) -> list[int]:
@@ -147,7 +167,7 @@ class Tokenizer:
         """
         ids: list[int] = []
         for piece in self._user_defined.split(checked_text("the text", text)):
-            ids += [piece] if isinstance(piece, int) else self._encoder.encode(piece)
+            ids += [piece] if isinstance(piece, int) else self._encoder.encode(piece, _unbounded)
         return ids
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -204,9 +224,10 @@ class Tokenizer:
         """
         return self.decode_bytes(ids, is_continuation=is_continuation).decode(errors="replace")
 
-    def _encode_plain(self, text: str) -> list[int]:
+    def _encode_plain(self, text: str, require_time: Callable[[], None]) -> list[int]:
         # The prefix goes before each run of plain text: the first, and after every special token.
-        return self._encoder.encode(" " + text if self.vocabulary.add_space_prefix else text)
+        prefixed = " " + text if self.vocabulary.add_space_prefix else text
+        return self._encoder.encode(prefixed, require_time)
 
     def _framed(self, ids: list[int], *, add_bos: bool | None, add_eos: bool | None) -> list[int]:
         vocabulary = self.vocabulary

@@ -4,7 +4,9 @@ import math
 import pickle
 import threading
 import time
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from sslm.engine.model import Model
 from sslm.errors.base import ResourceError
 from sslm.errors.native import RunCancelledError, ThreadStartError
 from sslm.errors.runtime import DeadlineExceededError, OptionRangeError
-from tests.converted import stories_artifact
+from tests.converted import stories_artifact, talking_artifact
 
 PROMPT = "Once upon a time"
 
@@ -124,3 +126,48 @@ def test_a_refused_thread_is_named(monkeypatch: pytest.MonkeyPatch, model: Model
     with pytest.raises(ThreadStartError):
         model.generate(PROMPT, max_tokens=3, deadline_s=10)
     assert len(model.generate(PROMPT, max_tokens=3).token_ids) == 3
+
+
+class StandingClock:
+    """A clock that stands still until it has been asked so often, and then is an hour further."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+        self._looks_left = looks
+        monkeypatch.setattr("sslm.engine.cutoff.time.monotonic", self.read)
+
+    def read(self) -> float:
+        self._looks_left -= 1
+        return 0.0 if self._looks_left >= 0 else 3600.0
+
+
+def modules_of(error: BaseException) -> list[str]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [Path(frame.filename).stem for frame in frames]
+
+
+def test_a_deadline_may_pass_while_a_prompt_is_tokenized(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert model.tokenizer.vocab_size == 512
+    StandingClock(monkeypatch, looks=2)
+    with pytest.raises(DeadlineExceededError) as caught:
+        model.generate("word " * 90, deadline_s=60)
+    assert "sentencepiece" in modules_of(caught.value)
+
+
+@pytest.mark.parametrize(("looks", "module"), [(2, "template_allowance"), (4, "sentencepiece")])
+def test_a_deadline_may_pass_while_a_conversation_is_rendered(
+    monkeypatch: pytest.MonkeyPatch, looks: int, module: str
+) -> None:
+    with Model(talking_artifact()) as talker:
+        StandingClock(monkeypatch, looks)
+        with pytest.raises(DeadlineExceededError) as caught:
+            talker.chat([{"role": "user", "content": "word"}], deadline_s=60)
+        assert module in modules_of(caught.value)
+        monkeypatch.undo()
+        with talker.session() as session:
+            StandingClock(monkeypatch, looks)
+            with pytest.raises(DeadlineExceededError) as caught:
+                session.say("word", deadline_s=60)
+            assert module in modules_of(caught.value)
+            assert session.messages == []

@@ -83,7 +83,7 @@ def test_sentencepiece_merges_as_defined(pieces: dict[str, int], text: str) -> N
             "scores": (*[0.0] * 259, *map(float, pieces.values())),
         }
     )
-    ids = SentencePieceEncoder(vocabulary).encode(text)
+    ids = SentencePieceEncoder(vocabulary).encode(text, lambda: None)
     expected = []
     scores = {piece: float(score) for piece, score in pieces.items()}
     for symbol in _merge_by_definition(text.replace(" ", SPACE), scores):
@@ -248,7 +248,7 @@ def test_a_panic_becomes_an_error() -> None:
     encoder = ByteBpeEncoder(Vocabulary(**byte_level_fields()), control_ids=())
     encoder._library = Panicking()
     with pytest.raises(errors.TokenizerFailedError, match="1 characters: a"):
-        encoder.encode("a")
+        encoder.encode("a", lambda: None)
 
 
 def test_long_words_take_little_time() -> None:
@@ -264,3 +264,40 @@ def test_importing_loads_no_library() -> None:
         "assert not {'tokenizers', 'jinja2', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class OutOfTimeError(Exception):
+    """Raised by a clock of these tests."""
+
+
+class Looks:
+    """Counts how often the time is asked for, and says at one of them that it is over."""
+
+    def __init__(self, last: int | None = None) -> None:
+        self.count = 0
+        self._last = last
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count == self._last:
+            raise OutOfTimeError
+
+
+LONG = {
+    "one word": (sentencepiece_tokenizer(), "a" * 40_000, 12),
+    "words": (sentencepiece_tokenizer(), "ab " * 20_000, 5),
+    "special tokens": (byte_level_tokenizer(), "<think>a" * 20_000, 20_000),
+    "beginnings of special tokens": (byte_level_tokenizer(), "<t" * 100_000, 4),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_time_is_looked_at_while_a_text_is_tokenized(name: str) -> None:
+    tokenizer, text, least = LONG[name]
+    looks = Looks()
+    ids = tokenizer.encode(text, require_time=looks)
+    assert looks.count >= least
+    assert ids == tokenizer.encode(text)
+    for last in (1, 2, looks.count):
+        with pytest.raises(OutOfTimeError):
+            tokenizer.encode(text, require_time=Looks(last))

@@ -10,7 +10,8 @@ from jinja2.visitor import NodeTransformer
 from sslm import limits
 from sslm.errors.text import TemplateFeatureError
 from sslm.text.template_allowlist import NODES_REFUSED
-from sslm.text.template_sandbox import INTEGER_BITS_MAX, BoundedSandbox, bits
+from sslm.text.template_numbers import INTEGER_BITS_MAX, bits
+from sslm.text.template_sandbox import BoundedSandbox
 
 _PARTS_PER_OPERATION: Final = 16
 """Parts of a template, such as names and constants, that run in the time of one operation."""

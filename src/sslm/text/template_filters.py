@@ -1,0 +1,111 @@
+"""Filters of a chat template that charge for what they do."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any, Final
+
+from jinja2.filters import FILTERS
+from jinja2.runtime import Context
+from jinja2.utils import pass_context
+
+from sslm.errors.text import TemplateFailedError
+from sslm.text.template_allowance import Allowance
+from sslm.text.template_allowlist import FILTERS_ALLOWED
+from sslm.text.template_numbers import measured
+from sslm.text.template_values import ChargedValues
+
+_JSON_INDENT_MAX: Final = 8
+
+_LAZY: Final = ("map", "reject", "rejectattr", "select", "selectattr")
+"""Filters that compute nothing until something asks for their items, however long the chain."""
+
+
+class BoundedFilters:
+    """All filters of one rendering: Jinja's own where those are bounded, others in their place.
+
+    Args:
+        allowance: What the rendering may cost.
+        values: With the same allowance.
+    """
+
+    def __init__(self, allowance: Allowance, values: ChargedValues) -> None:
+        self._allowance = allowance
+        self._values = values
+        self._emit = values.emit
+
+    def by_name(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by their names in templates."""
+        return {name: FILTERS[name] for name in FILTERS_ALLOWED} | {
+            "int": self._int,
+            "join": self._join,
+            "list": self._values.listed,
+            **{name: self._eager(FILTERS[name]) for name in _LAZY},
+            "replace": self._replace,
+            "safe": self._emit,
+            "string": self._emit,
+            "title": self._title,
+            "tojson": self._to_json,
+            "trim": self._trim,
+        }
+
+    def _eager(self, lazy: Callable[..., Iterable[Any]]) -> Callable[..., Iterator[Any]]:
+        """Return a filter that computes all its items, and charges for them, before it returns."""
+
+        @pass_context
+        def eager(context: Context, values: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+            source = values if isinstance(values, Sized) else self._values.listed(values)
+            self._allowance.charge_value(source)
+            # Still an iterator, as without this: it has no text, length or second turn.
+            return iter(self._values.listed(lazy(context, source, *args, **kwargs)))
+
+        return eager
+
+    def _int(self, value: Any, default: int = 0, base: int = 10) -> Any:
+        return measured(FILTERS["int"](value, default, base))
+
+    def _join(self, values: Iterable[Any], d: str = "", attribute: Any = None) -> str:
+        if attribute is not None:
+            raise TemplateFailedError("join with an attribute is not allowed; use map first")
+        texts = [self._emit(value) for value in self._values.counted(values)]
+        self._allowance.charge_copy(self._emit(d), len(texts))
+        return str(d).join(texts)
+
+    def _replace(self, text: Any, old: str, new: str, count: int = -1) -> str:
+        string, old, new = self._emit(text), self._emit(old), self._emit(new)
+        self._allowance.charge_replacement(string, old, new)
+        return string.replace(old, new, count)
+
+    def _to_json(
+        self,
+        value: Any,
+        ensure_ascii: bool = False,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
+        operations_left = self._allowance.operations
+        self._allowance.charge_value(value)
+        item_count = operations_left - self._allowance.operations
+        for separator in separators or ():
+            self._allowance.charge_copy(self._emit(separator), item_count)
+        if indent is not None and not (isinstance(indent, int) and 0 <= indent <= _JSON_INDENT_MAX):
+            raise TemplateFailedError(f"tojson indents by at most {_JSON_INDENT_MAX}")
+        text = json.dumps(
+            value,
+            ensure_ascii=ensure_ascii,
+            indent=indent,
+            separators=separators,
+            sort_keys=sort_keys,
+        )
+        return self._values.charged(text)
+
+    def _trim(self, value: Any, chars: str | None = None) -> str:
+        text = self._emit(value)
+        self._allowance.charge_copy(text, len(chars or ""))
+        return text.strip(chars)
+
+    def _title(self, value: Any) -> str:
+        text = self._emit(value)
+        # Jinja cuts the text into words first.
+        self._allowance.charge(len(text))
+        return FILTERS["title"](text)  # type: ignore[no-any-return]

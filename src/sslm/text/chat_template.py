@@ -98,8 +98,6 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
             "bos_token": bos_token,
             "eos_token": eos_token,
-            "tools": None,
-            "documents": None,
         }
         try:
             allowance = Allowance.for_messages(contents, require_time)

@@ -91,6 +91,10 @@ class Allowance:
         if self.text_bytes < 0:
             raise TemplateWorkError("too many bytes of text", self.text_limit_bytes)
 
+    def charge_characters(self, size_chars: int, *, is_ascii: bool) -> None:
+        """Take from the text what a new one of that many characters takes."""
+        self.charge_bytes(size_chars if is_ascii else _BYTES_PER_CHARACTER_MAX * size_chars)
+
     def charge_value(self, value: object, depth: int = 0) -> None:
         """Charge for looking at all of *value*, with what is in it."""
         self.charge(1)

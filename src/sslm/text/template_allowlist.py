@@ -50,7 +50,6 @@ NODES_REFUSED: Final[dict[type[nodes.Node], str]] = {
     nodes.FromImport: "import",
     nodes.Extends: "extends",
     nodes.Block: "block",
-    nodes.FilterBlock: "a filter block",
     nodes.EvalContextModifier: "autoescape",
     nodes.ScopedEvalContextModifier: "autoescape",
 }

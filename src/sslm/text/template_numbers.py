@@ -2,6 +2,8 @@
 
 from typing import Any, Final, TypeVar
 
+from jinja2.filters import FILTERS
+
 from sslm.errors.text import TemplateFailedError, TemplateWorkError
 
 _T = TypeVar("_T")
@@ -11,6 +13,9 @@ INTEGER_BITS_MAX: Final = 60
 
 _POWER_BITS_MAX: Final = 1024
 """Bits of a power by a rough estimate, before it is computed and measured."""
+
+ROUNDING_DIGITS_MAX: Final = 22
+"""Decimal places to which a number is rounded: ten to that power is exact as a fraction, too."""
 
 
 def bits(value: object) -> int:
@@ -23,6 +28,14 @@ def measured(value: _T) -> _T:
     if bits(value) > INTEGER_BITS_MAX:
         raise TemplateWorkError("a number of too many bits", INTEGER_BITS_MAX)
     return value
+
+
+def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
+    """Return a number with so many decimal places: Jinja's filter, within bounds."""
+    require_numbers("round", value, precision)
+    if not -ROUNDING_DIGITS_MAX <= precision <= ROUNDING_DIGITS_MAX:
+        raise TemplateFailedError(f"round takes at most {ROUNDING_DIGITS_MAX} decimal places")
+    return measured(FILTERS["round"](value, precision, method))
 
 
 def remainder(value: Any, divisor: Any) -> Any:

@@ -87,9 +87,15 @@ def _cost_of_running(node: nodes.Node) -> nodes.Const:
 
 
 def _rewrite_node(node: Any) -> nodes.Node:
-    # A filter of a block has no node of its own: the block's text was charged as it was put out.
+    # The innermost filter of a block has no node: the block's text was charged as it was put out.
     if node.node is not None:
         node.node = _wrapped("charged", node.node)
+    return node  # type: ignore[no-any-return]
+
+
+def _rewrite_filter_block(node: Any) -> nodes.Node:
+    # The filter that gives a value as text charges for it.
+    node.filter = nodes.Filter(node.filter, "string", [], [], None, None, lineno=node.lineno)
     return node  # type: ignore[no-any-return]
 
 
@@ -124,6 +130,7 @@ _REWRITES: Final[dict[type[nodes.Node], Callable[[Any], nodes.Node]]] = {
     nodes.Macro: _rewrite_body,
     nodes.CallBlock: _rewrite_body,
     nodes.Filter: _rewrite_node,
+    nodes.FilterBlock: _rewrite_filter_block,
     nodes.Test: _rewrite_node,
     nodes.Compare: _rewrite_compare,
     nodes.Pair: _rewrite_key,

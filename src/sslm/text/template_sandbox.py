@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sized
 from types import CodeType
 from typing import Any, Final, TypeVar
 
-from jinja2 import Template
+from jinja2 import Template, nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
@@ -51,6 +53,18 @@ _SPACES: Final = "".join(filter(str.isspace, map(chr, range(1 << 16))))
 """Where a text can be split without naming a separator."""
 
 
+class GenerationTag(Extension):
+    """The tag by which templates mark the model's own words for training: its body is rendered."""
+
+    tags = {"generation"}  # noqa: RUF012  (as Jinja declares it)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Return the body, in which a variable is set for the body alone."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
+
+
 class BoundedSandbox(ImmutableSandboxedEnvironment):
     """The environment of one rendering, which owns that rendering's allowance.
 
@@ -74,7 +88,7 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             autoescape=False,
             cache_size=0,
-            extensions=["jinja2.ext.loopcontrols"],
+            extensions=["jinja2.ext.loopcontrols", GenerationTag],
         )
         self._allowance = allowance or Allowance.for_messages([])
         self._charge = self._allowance.charge
@@ -88,6 +102,7 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         self.filters = BoundedFilters(self._allowance, self._values).by_name()
         self.tests = {name: TESTS[name] for name in TESTS_ALLOWED} | {
             "divisibleby": lambda value, num: remainder(value, num) == 0,
+            "in": self._values.contained,
             "even": lambda value: remainder(value, 2) == 0,
             "odd": lambda value: remainder(value, 2) == 1,
         }

@@ -1,6 +1,5 @@
 """A model file with compiled schemas besides what it had."""
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO, Final
@@ -16,6 +15,7 @@ from sslm.formats.sslm_container import (
     read_container,
     section_places,
 )
+from sslm.hashes import Sha256
 from sslm.memory import HUGE_PAGE_SIZE_BYTES
 
 _PIECE_SIZE_BYTES: Final = 8 * HUGE_PAGE_SIZE_BYTES
@@ -57,7 +57,7 @@ def add_schemas(
         contents: dict[SectionType, memoryview] = {kind: found[kind].data for kind in found}
         digests = {kind: found[kind].sha256 for kind in found}
         contents[SectionType.SCHEMAS] = memoryview(section)
-        digests[SectionType.SCHEMAS] = hashlib.sha256(section).digest()
+        digests[SectionType.SCHEMAS] = Sha256(section).digest()
         with atomic_file(target, is_replaced=is_replaced) as file:
             _write(file, contents, digests, on_progress)
 

@@ -1,6 +1,5 @@
 """A model file as the rest of the package knows it."""
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from sslm.artifact.golden import Golden
 from sslm.artifact.provenance import Provenance
 from sslm.artifact.stored_schemas import StoredSchemas
 from sslm.closing import Closing
+from sslm.hashes import Sha256
 from sslm.memory import huge_page_bytes
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
@@ -69,7 +69,7 @@ class Artifact(Closing):
 
     def file_sha256(self) -> bytes:
         """Compute the 32 bytes that ``sha256sum`` prints for the file; takes a pass over it."""
-        return hashlib.sha256(self.file.view).digest()
+        return Sha256(self.file.view).digest()
 
     def huge_page_bytes(self) -> int | None:
         """Return how many bytes of the file lie in huge pages; None if the system does not say."""

@@ -1,12 +1,12 @@
 """The compiled schemas of a model file, each decoded when it is first asked for."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sslm.errors.schema_files import SchemaVocabularyError, UnknownSchemaError
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.schema_containers import encode_schema_section, read_schema_section
+from sslm.hashes import Sha256
 
 if TYPE_CHECKING:
     from sslm.artifact.prepared_schema import PreparedSchema
@@ -87,7 +87,7 @@ class StoredSchemas(Mapping[str, "PreparedSchema"]):
 
     def sha256(self) -> str:
         """Return hex that stands for all of them, as they lie in the file, and for their names."""
-        found = hashlib.sha256()
+        found = Sha256()
         for name, encoded in self._encoded.items():
             found.update(len(name.encode()).to_bytes(8, "little") + name.encode())
             found.update(encoded.nbytes.to_bytes(8, "little"))

@@ -1,6 +1,5 @@
 """From the parts of an artifact to a file."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from sslm.formats.sslm_tensors import (
     manifest_size_bytes,
     read_manifest,
 )
+from sslm.hashes import Sha256
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
 from sslm.program.program import ARITHMETIC_VERSION
@@ -119,7 +119,7 @@ def write_artifact(
         contents[SectionType.TENSORS] = manifest
         digests = {SectionType.WEIGHTS: weights_digest}
         for kind, content in contents.items():
-            digests[kind] = hashlib.sha256(content).digest()
+            digests[kind] = Sha256(content).digest()
             file.seek(place_of[kind].offset_bytes)
             file.write(content)
         file.seek(0)
@@ -174,7 +174,7 @@ def _write_tensors(
     file: BlockWriter, place: SectionPlace, stream: TensorStream, offsets: list[int]
 ) -> tuple[list[TensorRecord], bytes]:
     """Write the weights; return their manifest and the section's SHA-256."""
-    digest = hashlib.sha256()
+    digest = Sha256()
     records: list[TensorRecord] = []
     file.seek(place.offset_bytes)
     end = 0

@@ -1,7 +1,6 @@
 """The folder where converted models are kept."""
 
 import errno
-import hashlib
 import os
 import re
 import stat
@@ -21,6 +20,7 @@ from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.names import NAME, checked_name
 from sslm.catalog.origins import ENDING, encode_origin, origin_path, read_origin
 from sslm.errors.catalog import CacheBusyError, CacheFolderError, ModelInUseError
+from sslm.hashes import Sha256
 from sslm.program.program import ARITHMETIC_VERSION
 from sslm.version import VERSION
 
@@ -80,7 +80,7 @@ def conversion_key(source_sha256: str, options: Mapping[str, str]) -> str:
         f"converter {VERSION}",
         *(f"{name}={value}" for name, value in sorted(options.items())),
     ]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:_KEY_SIZE_CHARS]
+    return Sha256("\n".join(facts).encode()).hexdigest()[:_KEY_SIZE_CHARS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

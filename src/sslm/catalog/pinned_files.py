@@ -1,6 +1,5 @@
 """Files of which every byte is known: size, hash, comparison."""
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -8,6 +7,7 @@ from typing import Final, Protocol
 from sslm.catalog.known_models import PinnedFile
 from sslm.errors.catalog import FetchedFileMismatchError
 from sslm.errors.reading import UnreadableFileError
+from sslm.hashes import Sha256
 
 _BLOCK_SIZE_BYTES: Final = 1 << 20
 
@@ -44,7 +44,7 @@ def sha256_of_copy(
     Returns:
         The number of bytes read, more than the bound if there are more, and their hex SHA-256.
     """
-    digest = hashlib.sha256()
+    digest = Sha256()
     done = 0
     while done <= size_bytes_max:
         block = source.read(min(_BLOCK_SIZE_BYTES, size_bytes_max + 1 - done))

@@ -1,11 +1,11 @@
 """Progress of work that cannot always tell how far it is."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 from sslm.cli.output import Report
+from sslm.threads import new_lock, start_thread
 
 _REMINDER_S: Final = 1
 _COMPILING: Final = "compiling the schema"
@@ -22,7 +22,8 @@ def unmeasured(report: Report, what: str) -> Iterator[Report]:
     Yields:
         What the block may tell of its parts, as far as it can; the latest is what is repeated.
     """
-    is_over, latest, lock = threading.Event(), (what, 0, 0), threading.Lock()
+    is_over, has_ended, lock = new_lock(), new_lock(), new_lock()
+    latest = what, 0, 0
 
     def tell(part: str, done: int, total: int) -> None:
         nonlocal latest
@@ -31,19 +32,20 @@ def unmeasured(report: Report, what: str) -> Iterator[Report]:
             report(part, done, total)
 
     def remind() -> None:
-        while not is_over.wait(_REMINDER_S):
+        while not is_over.acquire(timeout=_REMINDER_S):
             with lock:
                 report(*latest)
 
     tell(what, 0, 0)
     # Only this thread's: work that never calls back leaves no other one to say anything.
-    reminder = threading.Thread(target=remind, name="sslm-progress", daemon=True)
-    reminder.start()
+    is_over.acquire()
+    has_ended.acquire()
+    start_thread(remind, has_ended.release)
     try:
         yield tell
     finally:
-        is_over.set()
-        reminder.join()
+        is_over.release()
+        has_ended.acquire()
 
 
 def compiling(report: Report, schema: object = True) -> AbstractContextManager[Report]:

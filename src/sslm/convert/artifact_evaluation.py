@@ -1,10 +1,11 @@
 """An artifact as a model that can be evaluated: its exact logits in natural units."""
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -17,8 +18,11 @@ from sslm.engine.runner import Runner
 from sslm.errors.commands import SourceFileMismatchError
 from sslm.errors.model import SourceMismatchError
 from sslm.errors.reading import UnreadableFileError
+from sslm.formats.hashing import sha256_of
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence_options import SequenceOptions
+
+_PIECE_SIZE_BYTES: Final = 1 << 20
 
 
 class ArtifactLogits:
@@ -91,7 +95,7 @@ def require_source(artifact: Artifact, path: str | os.PathLike[str]) -> None:
     """
     try:
         with Path(path).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").digest()
+            found = sha256_of(iter(partial(file.read, _PIECE_SIZE_BYTES), b""))
     except OSError as error:
         raise UnreadableFileError(os.fspath(path), error.strerror or str(error)) from error
     expected = artifact.provenance.source_sha256

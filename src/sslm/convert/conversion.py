@@ -1,6 +1,5 @@
 """From a GGUF file to a verified artifact."""
 
-import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from sslm.engine.verification import verify
 from sslm.errors.convert import CalibrationError, ConversionDiffersError
 from sslm.errors.gguf import GgufWeightTooLargeError
 from sslm.errors.program import AccumulatorBoundError
+from sslm.hashes import Sha256
 from sslm.model.fraction_bits import FractionBits
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
@@ -253,7 +253,7 @@ def _report(path: Path, written: Path, source_sha256: bytes) -> ConversionReport
 
 
 def _sha256(content: memoryview, on_progress: Progress) -> bytes:
-    digest = hashlib.sha256()
+    digest = Sha256()
     for start in range(0, content.nbytes, _READ_SIZE_BYTES):
         block = content[start : start + _READ_SIZE_BYTES]
         digest.update(block)

@@ -1,7 +1,6 @@
 """The schema that an answer follows, bound to the vocabulary of a model."""
 
 import dataclasses
-import hashlib
 import json
 import os
 import types
@@ -20,6 +19,7 @@ from sslm.engine.schema import Schema
 from sslm.engine.schema_vocabulary import VOCABULARY_WORK, schema_vocabulary
 from sslm.errors.base import SslmError
 from sslm.errors.binding import SchemaBudgetTokensError
+from sslm.hashes import Sha256
 from sslm.schema.bound_schema import BoundSchema
 from sslm.schema.budget import AUTOMATON_WORK, Report
 from sslm.text.tokenizer import Tokenizer
@@ -190,7 +190,7 @@ def _file_key(path: Path) -> object:
     except SslmError:
         # Whoever reads it says why it cannot be.
         return None
-    return str(path), hashlib.sha256(content).digest()
+    return str(path), Sha256(content).digest()
 
 
 def _instance(hint: Any, value: Any) -> Any:

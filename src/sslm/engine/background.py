@@ -9,6 +9,7 @@ from sslm import limits
 from sslm.engine.cutoff import Cutoff
 from sslm.errors.native import ThreadStartError
 from sslm.errors.runtime import ObjectClosedError
+from sslm.threads import new_lock
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,7 +30,7 @@ class Background:
 
     def __init__(self, require_owner: Callable[[], None]) -> None:
         self._require_owner = require_owner
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._executor: ThreadPoolExecutor | None = None
         self._threads: set[int] = set()
         self._is_closed = False

@@ -1,7 +1,6 @@
 """What may end a request before its answer does."""
 
 import operator
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from sslm.errors.native import RunCancelledError, ThreadStartError
 from sslm.errors.runtime import DeadlineExceededError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.runtime.cancellation import Cancellation
+from sslm.threads import new_lock, start_thread
 
 
 class Cutoff:
@@ -93,26 +93,59 @@ class Cutoff:
         """Set the flag when the deadline passes during the block; only then there is a thread.
 
         Raises:
-            ThreadStartError: If there is a deadline and the system refuses that thread.
+            ThreadStartError: If there is a deadline, and that thread cannot begin or go on.
         """
         remaining_s = self.remaining_s
         if remaining_s is None or remaining_s == 0:
             yield
             return
-        timer = threading.Timer(remaining_s, self.cancellation.set)
-        timer.daemon = True
+        alarm = _Alarm(remaining_s, self.cancellation)
         try:
-            _start(timer)
+            start_thread(alarm.wait, alarm.end)
             yield
+        except RunCancelledError:
+            if alarm.has_failed and not self._is_cancelled:
+                raise ThreadStartError(1) from None
+            raise
         finally:
-            timer.cancel()
+            alarm.stop()
 
 
-def _start(timer: threading.Timer) -> None:
-    try:
-        timer.start()
-    except RuntimeError as error:
-        raise ThreadStartError(1) from error
+class _Alarm:
+    """Sets a flag when time is over, unless it is stopped before.
+
+    Args:
+        remaining_s: How long to wait.
+        cancellation: What to set; also if the thread that waits ends too early, as a deadline that
+            nobody watches would never pass.
+
+    Attributes:
+        has_failed: Whether the thread ended too early.
+    """
+
+    def __init__(self, remaining_s: float, cancellation: Cancellation) -> None:
+        self._remaining_s = remaining_s
+        self._cancellation = cancellation
+        self._stopped = new_lock()
+        self._stopped.acquire()
+        self._is_over = False
+        self.has_failed = False
+
+    def wait(self) -> None:
+        """Wait in a thread of its own."""
+        if not self._stopped.acquire(timeout=self._remaining_s):
+            self._cancellation.set()
+        self._is_over = True
+
+    def stop(self) -> None:
+        """End the waiting."""
+        self._stopped.release()
+
+    def end(self) -> None:
+        """Note that the thread has ended."""
+        if not self._is_over:
+            self.has_failed = True
+            self._cancellation.set()
 
 
 def _checked_seconds(value: float) -> float:

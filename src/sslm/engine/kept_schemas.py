@@ -4,13 +4,13 @@ import copy
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
-from threading import Lock
 from typing import Final
 
 from sslm import limits
 from sslm.engine.one_at_a_time import OneAtATime
 from sslm.errors.base import ArtifactError, SchemaError
 from sslm.schema.bound_schema import BoundSchema
+from sslm.threads import new_lock
 
 _REFUSALS: Final = (SchemaError, ArtifactError)
 """Families of errors that the same source has each time."""
@@ -49,7 +49,7 @@ class KeptSchemas:
         self._makers = makers
         self._kept: OrderedDict[object, KeptSchema | SchemaError | ArtifactError] = OrderedDict()
         self._sizes_bytes: dict[object, int] = {}
-        self._lock = Lock()
+        self._lock = new_lock()
 
     @property
     def count(self) -> int:

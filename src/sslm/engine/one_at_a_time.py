@@ -3,11 +3,11 @@
 import sys
 import time
 from collections.abc import Callable
-from threading import Lock
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from sslm.runtime.turns import POLL_S, Turns
+from sslm.threads import new_lock
 
 _T = TypeVar("_T")
 
@@ -18,7 +18,7 @@ class OneAtATime:
     def __init__(self) -> None:
         # Held by whoever works or waits, so that it keeps no key any longer.
         self._turns: WeakValueDictionary[object, Turns] = WeakValueDictionary()
-        self._lock = Lock()
+        self._lock = new_lock()
 
     def run(self, key: object, call: Callable[[], _T], wait: Callable[[], None]) -> _T:
         """Run *call* when no other thread runs one of this key, and return what it returns.

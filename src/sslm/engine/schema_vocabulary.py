@@ -1,6 +1,5 @@
 """What of a vocabulary can be content of answers, worked out once for each tokenizer."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +9,7 @@ from sslm.artifact.tokenizer_section import encode_vocabulary
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextNotEncodableError
+from sslm.hashes import Sha256
 from sslm.schema.budget import Report
 from sslm.schema.token_trie import TokenTrie
 from sslm.text.tokenizer import Tokenizer
@@ -64,7 +64,7 @@ def schema_vocabulary(
         tokens = {token_id: text for token_id, text in _contents(tokenizer, report) if text}
         found = SchemaVocabulary(
             TokenTrie(tokens, tokenizer.vocab_size),
-            hashlib.sha256(encode_vocabulary(tokenizer.vocabulary)).digest(),
+            Sha256(encode_vocabulary(tokenizer.vocabulary)).digest(),
         )
         _KNOWN[tokenizer] = found
     return found

@@ -27,11 +27,12 @@ class SessionStream(Stream):
             raise StopIteration
         with self._source.call():
             self._source.require_current()
-            return self._piece()
+            return super().__next__()
 
-    def _piece(self) -> StreamChunk:
+    def _piece(self) -> StreamChunk | None:
         piece = super()._piece()
-        self._source.shown += piece.text
+        if piece is not None:
+            self._source.shown += piece.text
         return piece
 
     def read(self) -> Completion:

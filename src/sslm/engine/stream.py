@@ -1,9 +1,7 @@
 """An answer that is read while it is made."""
 
 import inspect
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from sslm.closing import Closing
@@ -12,6 +10,7 @@ from sslm.engine.options import require_callback
 from sslm.engine.results import Completion, StreamChunk
 from sslm.engine.token_source import Report
 from sslm.errors.runtime import NestedCallError, NotCopyableError, StreamUnfinishedError
+from sslm.threads import new_reentrant_lock
 
 
 class Stream(Closing):
@@ -25,22 +24,25 @@ class Stream(Closing):
         self._generation = generation
         self._pieces = generation.pieces()
         # Of one thread at a time, which a signal handler may interrupt and call again.
-        self._lock = threading.RLock()
+        self._lock = new_reentrant_lock()
 
     def __iter__(self) -> Iterator[StreamChunk]:
         return self
 
     def __next__(self) -> StreamChunk:
-        return self._piece()
+        piece = self._piece()
+        if piece is None:
+            raise StopIteration
+        return piece
 
-    def _piece(self) -> StreamChunk:
-        """Compute the next piece; what reads the whole stream comes by here, too."""
+    def _piece(self) -> StreamChunk | None:
+        """Compute the next piece, or None behind the last; reading all comes by here, too."""
         # Before the lock, which a fork may have copied while another thread held it.
         self._generation.require_owner()
         with self._lock:
             if self._is_running:
                 raise NestedCallError
-            return next(self._pieces)
+            return next(self._pieces, None)
 
     def telling(self, on_progress: Report | None) -> Self:
         """Have a callback told how far the prompt is while it is taken in; return this stream.
@@ -82,9 +84,8 @@ class Stream(Closing):
         """
         # Without cancelling: several answers of one call share what may end them.
         try:
-            with suppress(StopIteration):
-                while True:
-                    self._piece()
+            while self._piece() is not None:
+                pass
         finally:
             self._drop()
         return self.result()

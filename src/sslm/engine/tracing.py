@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence as TokenIds
 from dataclasses import dataclass
-from hashlib import sha256
 
 from sslm.engine.runner import Runner, run_greedy
 from sslm.formats.record_blob import SHORT_DIGEST_SIZE_BYTES
+from sslm.hashes import Sha256
 from sslm.numerics.digests import head_digest
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program, SegmentKind
@@ -53,7 +53,7 @@ def run_traced(
     """
     program = runner.program
     count = program.first_head_index
-    digests = [sha256() for _ in range(count + 1)]
+    digests = [Sha256() for _ in range(count + 1)]
     row_size_bytes = 8 * program.vocab_size
 
     def keep(chunk: Chunk) -> None:
@@ -121,11 +121,11 @@ def weight_digests(program: Program, tensors: Tensors) -> tuple[bytes, ...]:
     for name in {name for segment in program.segments for name in segment.tensor_names()}:
         tensor = tensors[name]
         head = f"{name} {tensor.encoding:d} {tensor.shape} {tensor.exponent} "
-        known[name] = sha256(head.encode() + sha256(tensor.data).digest()).digest()
+        known[name] = Sha256(head.encode() + Sha256(tensor.data).digest()).digest()
     groups: list[list[str]] = []
     for segment in program.segments:
         if segment.kind in (SegmentKind.HEAD, SegmentKind.SELECT) and segment.index > 0:
             continue
         if segment.kind is not SegmentKind.SELECT:
             groups.append(segment.tensor_names())
-    return tuple(sha256(b"".join(known[name] for name in names)).digest() for names in groups)
+    return tuple(Sha256(b"".join(known[name] for name in names)).digest() for names in groups)

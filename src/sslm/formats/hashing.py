@@ -1,8 +1,9 @@
 """SHA-256 of large blocks of memory."""
 
-import hashlib
 from collections.abc import Iterable
 from typing import Final
+
+from sslm.hashes import Sha256
 
 _PIECE_SIZE_BYTES: Final = 1 << 16
 _HASH_SIZE_BYTES: Final = 32
@@ -16,7 +17,7 @@ def sha256_of(blocks: Iterable[Bytes]) -> bytes:
     The copies of a few pages stay in the processor's cache. The hash waits for each line of memory
     where a copy fetches ahead: hashing the copies takes two thirds of the time.
     """
-    digest = hashlib.sha256()
+    digest = Sha256()
     for block in blocks:
         view = memoryview(block)
         for start in range(0, view.nbytes, _PIECE_SIZE_BYTES):

@@ -1,6 +1,5 @@
 """One compiled schema: bytes <-> records; see docs/format.md, 16."""
 
-import hashlib
 import struct
 from dataclasses import dataclass, fields
 from typing import Final
@@ -12,6 +11,7 @@ from sslm.formats.schema_automaton import Row, encode_automaton, read_automaton
 from sslm.formats.schema_masks import encode_masks, mask_size_bytes, read_masks
 from sslm.formats.schema_names import is_schema_name
 from sslm.formats.schema_tables import StateTables, encode_tables, read_tables
+from sslm.hashes import Sha256
 
 HASH_SIZE_BYTES: Final = 32
 _TABLES: Final = struct.Struct("<7I")
@@ -186,7 +186,7 @@ def _size(reader: BoundedReader, part: str, at_most: int) -> int:
 
 
 def _digest(vocabulary: bytes, head: SchemaHead, *parts: memoryview) -> bytes:
-    digest = hashlib.sha256(b"sslm schema\0" + vocabulary)
+    digest = Sha256(b"sslm schema\0" + vocabulary)
     digest.update(
         _TABLES.pack(
             head.vocab_size,

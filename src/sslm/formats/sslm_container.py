@@ -1,6 +1,5 @@
 """The outer form of ``.sslm`` files: header, section table, hash; see docs/format.md, 1 to 3."""
 
-import hashlib
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from sslm.errors.artifact import (
 from sslm.errors.reading import MisalignedOffsetError, TrailingBytesError
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
 from sslm.formats.hashing import sha256_of
+from sslm.hashes import Sha256
 
 MAGIC: Final = b"SSLM"
 _CONVERTED: Final = ("no .sslm file", "convert other model files with `sslm convert`")
@@ -214,7 +214,7 @@ def read_container(view: memoryview) -> Mapping[SectionType, Section]:
 
 def model_identity(sections: Mapping[SectionType, Section], arithmetic_version: int) -> bytes:
     """Return the 32-byte name of what can change a token; see docs/format.md, "model_id"."""
-    digest = hashlib.sha256(b"sslm model\0" + struct.pack("<I", arithmetic_version))
+    digest = Sha256(b"sslm model\0" + struct.pack("<I", arithmetic_version))
     for kind in sorted(sections):
         if RULES[kind].is_identity:
             section = sections[kind]
@@ -236,7 +236,7 @@ def _header(section_count: int, file_size_bytes: int, content_hash: bytes) -> by
 
 
 def _content_hash(head: bytes | bytearray, section_digests: list[bytes]) -> bytes:
-    return hashlib.sha256(bytes(head) + b"".join(section_digests)).digest()
+    return Sha256(bytes(head) + b"".join(section_digests)).digest()
 
 
 def _read_header(reader: BoundedReader) -> tuple[int, bytes]:

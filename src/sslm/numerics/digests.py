@@ -3,8 +3,9 @@
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import Final
+
+from sslm.hashes import Sha256
 
 _HEAD_SEGMENT: Final = 0xFFFF_FFFF
 
@@ -15,7 +16,7 @@ def segment_digest(
     version: int, segment: int, position: int, residual: Bytes, states: Iterable[Bytes]
 ) -> bytes:
     """Return d[p, s] over one residual row and the states that the segment wrote for it."""
-    digest = sha256(struct.pack("<IIQ", version, segment, position))
+    digest = Sha256(struct.pack("<IIQ", version, segment, position))
     digest.update(residual)
     for state in states:
         digest.update(state)
@@ -29,15 +30,15 @@ def head_digest(version: int, position: int, logits: Bytes) -> bytes:
 
 def first_link(version: int, model_id: bytes) -> bytes:
     """Return c[-1], where every chain of this model begins."""
-    return sha256(b"sslm chain\0" + struct.pack("<I", version) + model_id).digest()
+    return Sha256(b"sslm chain\0" + struct.pack("<I", version) + model_id).digest()
 
 
 def next_link(link: bytes, token_id: int, last_layer_digest: Bytes) -> bytes:
     """Return c[p] from c[p-1], the token at p and d[p, L]."""
-    return sha256(link + struct.pack("<I", token_id) + bytes(last_layer_digest)).digest()
+    return Sha256(link + struct.pack("<I", token_id) + bytes(last_layer_digest)).digest()
 
 
 def answer_digest(link: bytes, token_ids: Sequence[int]) -> bytes:
     """Return the digest of an answer: the chain so far, closed with the answer's token ids."""
     ids = array("I", token_ids)
-    return sha256(b"sslm answer\0" + link + struct.pack(f"<I{len(ids)}I", len(ids), *ids)).digest()
+    return Sha256(b"sslm answer\0" + link + struct.pack(f"<I{len(ids)}I", len(ids), *ids)).digest()

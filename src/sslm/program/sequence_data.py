@@ -84,6 +84,9 @@ class SequenceStruct(ctypes.Structure):
     )
 
 
+_Whole = ctypes.c_char * ctypes.sizeof(SequenceStruct)
+
+
 class MaskOwner(Protocol):
     """What owns the masks that a struct points to."""
 
@@ -170,7 +173,8 @@ class SequenceData:
 
     def become(self, struct: SequenceStruct) -> None:
         """Take over a struct in one piece, which no interrupt cuts."""
-        ctypes.memmove(self.address, ctypes.addressof(struct), ctypes.sizeof(SequenceStruct))
+        # A foreign call, such as memmove, says ArgumentError where memory is short.
+        _Whole.from_address(self.address).raw = bytes(struct)
 
     def bound(self, choice: Choice, *, answer_start: int) -> ChoiceData:
         """Bind a choice to these tokens, for :meth:`become_choosing`."""

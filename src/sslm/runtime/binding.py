@@ -51,13 +51,14 @@ class Binding:
     def __init__(self, schema: BoundSchema, answer_tokens: int | None) -> None:
         self.schema = schema
         self.answer_tokens = answer_tokens
-        size = schema.scratch_size_bytes
-        self._memory = [zeroed_memory(size, "the masks of a schema") for _ in range(3)]
+        size = schema.mask_size_bytes
+        scratch_size = schema.scratch_size_bytes
+        self._memory = [zeroed_memory(scratch_size, "the masks of a schema") for _ in range(3)]
         self._addresses = [_address(memory) for memory in self._memory]
         self.first_address = self._addresses[2]
         found = schema.mask_address(START, self.remaining(Place()), self._memory[2])
         if found != self.first_address:
-            ctypes.memmove(self.first_address, found, schema.mask_size_bytes)
+            _bytes_at(self.first_address, size).raw = _bytes_at(found, size).raw
 
     def remaining(self, place: Place) -> int:
         """Return how many tokens may still follow, or ``ANY_COUNT``."""
@@ -122,7 +123,7 @@ class Binding:
         if schema.end_ids or not schema.is_accepting(place.state):
             return None
         address = self.mask_address(place, current)
-        is_blank = not ctypes.string_at(address, schema.mask_size_bytes).strip(b"\0")
+        is_blank = not _bytes_at(address, schema.mask_size_bytes).raw.strip(b"\0")
         return "dead_end" if is_blank else None
 
     def allows(self, place: Place, token_id: int) -> bool:
@@ -134,3 +135,8 @@ class Binding:
 
 def _address(buffer: memoryview) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+
+
+def _bytes_at(address: int, size_bytes: int) -> "ctypes.Array[ctypes.c_char]":
+    # Not by memmove and string_at, foreign calls that say ArgumentError where memory is short.
+    return (ctypes.c_char * size_bytes).from_address(address)

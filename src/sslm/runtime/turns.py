@@ -11,6 +11,7 @@ from typing import Final, Self
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import NestedCallError
 from sslm.runtime.cancellation import Cancellation
+from sslm.threads import new_lock
 
 POLL_S: Final = 0.01
 """How long a waiting thread sleeps between two looks at its flag."""
@@ -33,7 +34,7 @@ class Turn:
         self._cancellation = cancellation
         self._thread = threading.get_ident()
         self._frame_id: int | None = None
-        self._wake = threading.Lock()
+        self._wake = new_lock()
         self._wake.acquire()
 
     def __enter__(self) -> Self:

@@ -1,8 +1,9 @@
 """Seeds of one answer of many, with which a lone run gives the same one."""
 
 import struct
-from hashlib import sha256
 from typing import Final
+
+from sslm.hashes import Sha256
 
 DEFAULT_SEED: Final = 0
 """The seed of a request that names none; it is reported like any other."""
@@ -37,4 +38,4 @@ def row_seed(seed: int, row_id: str) -> int:
 
 
 def _seed_of(message: bytes) -> int:
-    return int.from_bytes(sha256(message).digest()[:8], "little")
+    return int.from_bytes(Sha256(message).digest()[:8], "little")

@@ -2,9 +2,9 @@
 
 from array import array
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any, Final
 
+from sslm.hashes import Sha256
 from sslm.native_library import borrow, load_library
 from sslm.schema.spans import FREE
 from sslm.schema.step_table import KIND_COUNT, MARK, NO_STATE, WHOLE_KINDS
@@ -44,7 +44,7 @@ class BoundSchema:
     ) -> None:
         self.end_ids = tuple(end_ids)
         self.schema_digest = digest
-        self.digest = sha256(_DIGEST_MARK + digest + array("i", self.end_ids)).digest()
+        self.digest = Sha256(_DIGEST_MARK + digest + array("i", self.end_ids)).digest()
         self._table = tables.table
         self._tables = tables
         self._trie = trie

@@ -1,6 +1,5 @@
 """From a schema document to the automaton of all texts that it allows."""
 
-import hashlib
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +11,7 @@ from sslm.errors.schema_documents import (
     UnsupportedSchemaError,
 )
 from sslm.errors.showing import briefly
+from sslm.hashes import Sha256
 from sslm.limits import SCHEMA_NESTING_MAX
 from sslm.schema.automaton import Automaton
 from sslm.schema.budget import WHOLE_SCHEMA, Budget, Report
@@ -217,4 +217,4 @@ def _digest(document: Json, options: SchemaOptions) -> str:
     ]
     if added := options.added_choices:
         facts.append({**added})
-    return hashlib.sha256(canonical_json(facts)).hexdigest()
+    return Sha256(canonical_json(facts)).hexdigest()

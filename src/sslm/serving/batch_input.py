@@ -1,6 +1,5 @@
 """A file of requests, one a line: its ids are compared first, then its rows are given."""
 
-import hashlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from sslm.errors.batches import (
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.showing import briefly
 from sslm.formats.mapped_file import open_regular_file
+from sslm.hashes import Sha256
 from sslm.serving.json_text import JsonValue, read_json
 
 _HASH_BYTES = 16
@@ -138,4 +138,4 @@ def _row_id(path: str, line: int, fields: dict[str, JsonValue]) -> str:
 
 
 def _number(data: bytes, size_bytes: int) -> int:
-    return int.from_bytes(hashlib.sha256(data).digest()[:size_bytes], "little")
+    return int.from_bytes(Sha256(data).digest()[:size_bytes], "little")

@@ -1,6 +1,5 @@
 """Lines of a file of answers: nothing in them depends on when or where they were made."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from typing import Final
 from sslm.engine.results import Completion
 from sslm.errors.base import SslmError
 from sslm.errors.showing import presentable
+from sslm.hashes import Sha256
 from sslm.serving.batch_input import InputRow
 from sslm.serving.openai_logprobs import chat_logprobs, text_logprobs
 from sslm.serving.openai_request import Asked
@@ -187,11 +187,11 @@ def _plain(value: object) -> object:
 
 
 def _row_digest(digests: Sequence[str]) -> str:
-    return hashlib.sha256(b"sslm row digest\0" + "".join(digests).encode()).hexdigest()
+    return Sha256(b"sslm row digest\0" + "".join(digests).encode()).hexdigest()
 
 
 def _digest(kind: str, data: bytes) -> str:
-    found = hashlib.sha256(f"sslm batch {kind}\0".encode() + data).hexdigest()
+    found = Sha256(f"sslm batch {kind}\0".encode() + data).hexdigest()
     return found[:_ID_CHARS]
 
 

@@ -1,6 +1,5 @@
 """A file of answers that grows line by line, whatever interrupts the job that writes it."""
 
-import hashlib
 import io
 import os
 import re
@@ -17,6 +16,7 @@ from sslm.artifact.file_lock import is_still_at, try_lock
 from sslm.artifact.write_errors import named_write_errors
 from sslm.closing import Closing
 from sslm.errors.batches import BatchBusyError, BatchOutputMismatchError
+from sslm.hashes import Sha256
 from sslm.serving.batch_lines import is_refusal
 
 _PIECE_BYTES: Final = 1 << 16
@@ -73,7 +73,7 @@ class BatchOutput(Closing):
             os.close(self._file)
             raise
         self._size_bytes = 0
-        self._hash = hashlib.sha256()
+        self._hash = Sha256()
         self._synced_ns = time.monotonic_ns()
 
     def resume(self, heads: Iterator[bytes]) -> None:

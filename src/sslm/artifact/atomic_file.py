@@ -61,8 +61,10 @@ def require_place(path: str | os.PathLike[str], *, is_replaced: bool) -> None:
     # Only the system knows whether it lets us, so it is asked by doing it.
     with named_write_errors(path):
         partial, file = _make(Path(path))
-        file.close()
-        partial.unlink()
+        try:
+            file.close()
+        finally:
+            _remove(str(partial))
 
 
 def require_no_input(path: str | os.PathLike[str], inputs: Mapping[str, Path]) -> None:
@@ -153,8 +155,7 @@ def atomic_file(path: str | os.PathLike[str], *, is_replaced: bool = True) -> It
             if not _IS_POSIX:
                 give_name(partial, target, is_replaced=is_replaced)
         except BaseException:
-            with suppress(OSError):
-                partial.unlink()
+            _remove(str(partial))
             raise
 
 
@@ -162,19 +163,34 @@ def _make(target: Path) -> tuple[Path, BinaryIO]:
     """Return a new temporary, open and locked, which tells it from what a killed process left."""
     for _ in range(_ATTEMPT_COUNT_MAX):
         partial = target.with_name(f".{target.name}.{secrets.token_hex(_RANDOM_BYTES)}{_ENDING}")
-        file = partial.open("xb")
+        # Before there is a file, so that no lack of memory leaves one behind.
+        name = str(partial)
+        try:
+            file = partial.open("xb")
+        except FileExistsError:
+            raise
+        except BaseException:
+            _remove(name)
+            raise
         is_kept = False
         try:
+            made = partial, file
             is_kept = try_lock(file.fileno()) and is_still_at(file.fileno(), partial)
         finally:
             if not is_kept:
                 file.close()
-                with suppress(OSError):
-                    partial.unlink()
+                _remove(name)
         # Until the lock is had, another process may take this for a leftover: then another name.
         if is_kept:
-            return partial, file
+            return made
     raise FileNotFoundError(f"new files beside {target} are removed at once")
+
+
+def _remove(name: str) -> None:
+    """Remove a file of ours, if it is there."""
+    with suppress(OSError):
+        # A text: of a Path, Python may say TypeError where memory is short.
+        os.unlink(name)  # noqa: PTH108
 
 
 def _sweep(target: Path) -> None:

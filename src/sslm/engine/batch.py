@@ -165,8 +165,14 @@ class Batch:
             else:
                 self._end(self._begin_count(), as_value(error))
             return
-        index = self._begin_count()
-        self._active[index] = _Row(index, live, started_ns)
+        try:
+            index = self._begun_count
+            self._active[index] = _Row(index, live, started_ns)
+        except BaseException:
+            # The error's traceback would hold it.
+            live.close()
+            raise
+        self._begin_count()
 
     def _end(self, index: int, result: Result) -> None:
         """Note what has come of a row, and give its memory back."""

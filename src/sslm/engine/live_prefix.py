@@ -68,7 +68,12 @@ class LivePrefix(SlicedWork):
             kept.end()
             raise
         self._kept: Lease | None = kept
-        self._prefix = Prefix(self.sequence)
+        try:
+            self._prefix = Prefix(self.sequence)
+        except BaseException:
+            super().close()
+            kept.end()
+            raise
         try:
             if snapshot is not None:
                 self.sequence.adopt(snapshot, reserved_tokens=count)

@@ -84,9 +84,9 @@ class LiveSequence(SlicedWork):
             # The error's traceback would hold it.
             self._leave_base()
             raise
-        self._unread: deque[str] = deque()
-        self._completion: Completion | None = None
         try:
+            self._unread: deque[str] = deque()
+            self._completion: Completion | None = None
             self._begin(request)
         except BaseException:
             self.close()

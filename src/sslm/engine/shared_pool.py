@@ -1,12 +1,14 @@
 """Memory for the states of several sequences, fixed in advance."""
 
+from contextlib import suppress
+from types import TracebackType
 from typing import NoReturn
 
 from sslm import limits
 from sslm.arguments import checked_int
 from sslm.closing import Closing
 from sslm.engine.runner import Runner
-from sslm.errors.runtime import NotCopyableError
+from sslm.errors.runtime import NestedCallError, NotCopyableError, PoolInUseError
 from sslm.memory import touch
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
@@ -61,6 +63,19 @@ class SharedPool(Closing):
         """
         self.pages.close()
         self._lease.end()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        # The error on its way is what counts, and it may hold who has pages.
+        with suppress(PoolInUseError, NestedCallError):
+            self.close()
 
     def __repr__(self) -> str:
         return f"<sslm.SharedPool of {self.tokens} tokens, {self.size_bytes} bytes>"

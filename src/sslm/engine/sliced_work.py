@@ -54,22 +54,27 @@ class SlicedWork(Closing):
     def __init__(self, runner: Runner, options: SequenceOptions, pool: SharedPool | None) -> None:
         self.runner = runner
         pages_size, buffers_size = runner.sequence_sizes_bytes(options)
+        self._turns = Turns()
+        # False while more than one thing changes: whoever is torn off there leaves it so.
+        self._is_intact = True
         self._lease = runner.admit("a sequence", buffers_size + (0 if pool else pages_size))
         try:
             pages = pool.pages if pool else _own_pages(runner, options)
             self._own_pages = None if pool else pages
             self.sequence = Sequence(runner.program, pages, runner.model_id, options)
             """What is run: for schedulers, and not to be told anything by others."""
-            # Now, so that no slice has to wait until the system finds room for it.
-            touch(self.sequence.memory.residual)
-            touch(self.sequence.state.data.logits)
         except BaseException:
             # The error's traceback would hold it.
             self._lease.end()
             raise
-        self._turns = Turns()
-        # False while more than one thing changes: whoever is torn off there leaves it so.
-        self._is_intact = True
+        try:
+            # Now, so that no slice has to wait until the system finds room for it.
+            touch(self.sequence.memory.residual)
+            touch(self.sequence.state.data.logits)
+        except BaseException:
+            # Likewise, and its pages.
+            SlicedWork.close(self)
+            raise
 
     @property
     @abstractmethod

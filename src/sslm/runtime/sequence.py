@@ -130,11 +130,12 @@ class Sequence(Closing):
     ) -> None:
         self.program = program
         self.options = options
-        self.state = SequenceState(program, pool, model_id, options)
-        """What is behind the guard; of whoever has begun to use the sequence."""
         self._owner = OwningProcess("sequence")
         self._turns = Turns()
         self._is_closed = False
+        # Last, as what fails after it would leave its pages with the error's traceback.
+        self.state = SequenceState(program, pool, model_id, options)
+        """What is behind the guard; of whoever has begun to use the sequence."""
 
     # The guard.
 

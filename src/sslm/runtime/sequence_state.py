@@ -85,8 +85,13 @@ class SequenceState:
         self._empty()
         # After the buffers, so that a lack of memory for them leaves no pages taken.
         self.hold = pool.hold()
-        self.hold.take(options.reserved_page_count)
-        self.list_pages()
+        try:
+            self.hold.take(options.reserved_page_count)
+            self.list_pages()
+        except BaseException:
+            # The error's traceback would hold them.
+            self.hold.release()
+            raise
 
     def _empty(self) -> None:
         """Become what a fresh sequence is, pages and states left aside."""

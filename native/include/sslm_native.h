@@ -19,7 +19,7 @@
 #endif
 
 /* cdef begin */
-#define SSLM_NATIVE_ABI 4
+#define SSLM_NATIVE_ABI 5
 
 /* What calls return. */
 #define SSLM_OK 0
@@ -219,6 +219,7 @@ typedef struct {
     int32_t residual;               /* index of its buffer */
     int32_t last_layer;             /* index of the segment whose digests are always taken */
     int32_t vocab_size;
+    int32_t token_count;            /* ids from here on have no token: never a logit, never chosen */
     int32_t context_tokens;         /* positions stay below */
     int32_t row_count_max;          /* rows of one run, all spans together */
     int32_t tier;                   /* SSLM_TIER_* */
@@ -262,7 +263,7 @@ typedef struct {
     const int32_t *token_ids;       /* [row_count] */
     int64_t *logits;                /* [row_count - first_logits_row][vocab_size], or NULL for none */
     int32_t *selected;              /* [row_count - first_logits_row], or NULL for none; -1 where no id is allowed */
-    const uint32_t *allowed;        /* [vocab_size / 32], rounded up: a bit for each id, or NULL for all. The logits
+    const uint32_t *allowed;        /* [token_count / 32], rounded up: a bit for each id, or NULL for all. The logits
                                        of others are INT64_MIN; panels of 16 without any are not read. */
     int32_t *logit_exponents;       /* [row_count - first_logits_row]: a logit stands for itself times two to this;
                                        with logits, and only then */

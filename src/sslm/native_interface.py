@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _cffi_backend
 
-HEADER_SHA256: Final = "210ddfd7a0e0575f2de42db79502fd00efc4decf4444c178da58545482998d78"
+HEADER_SHA256: Final = "175426ed16f5e8cbe05cdacf6cb1bdd83eb2f59e756018be8c26add87066528f"
 """Of the header that this was written from; the build compares it."""
 
 ffi: Final[Any] = _cffi_backend.FFI(
@@ -143,7 +143,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
         b'\xff\xff\xff\x1fSSLM_MOVED',
         1,
         b'\xff\xff\xff\x1fSSLM_NATIVE_ABI',
-        4,
+        5,
         b'\xff\xff\xff\x1fSSLM_NONE_ALLOWED',
         -1,
         b'\xff\xff\xff\x1fSSLM_NOT_SCORED',
@@ -437,6 +437,7 @@ ffi: Final[Any] = _cffi_backend.FFI(
             b'\x00\x00\x01\x11residual',
             b'\x00\x00\x01\x11last_layer',
             b'\x00\x00\x01\x11vocab_size',
+            b'\x00\x00\x01\x11token_count',
             b'\x00\x00\x01\x11context_tokens',
             b'\x00\x00\x01\x11row_count_max',
             b'\x00\x00\x01\x11tier',

@@ -113,10 +113,6 @@ TOKENIZER_DEFECTS = {
         lambda: byte_level(tokenizer__ggml__merges=["h e", "h e"]),
         text_errors.DuplicateMergeError,
     ),
-    "an empty token": (
-        lambda: byte_level(tokenizer__ggml__tokens=["", *_byte_level_tokens()[1:]]),
-        text_errors.TokenSpellingError,
-    ),
     "a token that is too long": (
         lambda: byte_level(tokenizer__ggml__tokens=["a" * 1025, *_byte_level_tokens()[1:]]),
         text_errors.TokenSpellingError,

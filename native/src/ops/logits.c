@@ -2,10 +2,13 @@
 #include "matrices.h"
 #include "ops.h"
 
-/* A bit for each row of a panel that a span allows. */
-static uint32_t allowed_rows(const sslm_span *span, int32_t panel)
+/* A bit for each row of a panel that has a token and that a span allows. Its mask ends with the last token. */
+static uint32_t allowed_rows(const sslm_job *job, const sslm_span *span, int32_t panel)
 {
-    return span->allowed == NULL ? 0xffff : span->allowed[panel / 2] >> panel % 2 * SSLM_PANEL_ROWS & 0xffff;
+    int32_t rest = job->program->token_count - panel * SSLM_PANEL_ROWS;
+    if (rest <= 0) return 0;
+    uint32_t known = rest < SSLM_PANEL_ROWS ? (1u << rest) - 1 : 0xffff;
+    return span->allowed == NULL ? known : span->allowed[panel / 2] >> panel % 2 * SSLM_PANEL_ROWS & known;
 }
 
 /* Rows of a panel that the op computes. */
@@ -40,7 +43,7 @@ static void finish_panel(const sslm_products *products, int32_t panel, int32_t f
         int32_t row = products->picked[first + i];
         int64_t *out = logits_of(job, row, panel);
         for (int32_t n = 0; n < count; n++) out[n] = (256 * (int64_t)high[n] + low[n]) * mantissas[n];
-        uint32_t allowed = allowed_rows(job->rows[row].span, panel);
+        uint32_t allowed = allowed_rows(job, job->rows[row].span, panel);
         if (allowed != 0xffff) leave_out(out, count, allowed);
     }
 }
@@ -53,7 +56,7 @@ static void finish_logits(const sslm_products *products, const sslm_sums *sums)
 static int is_any_allowed(const sslm_job *job, int32_t panel)
 {
     for (int32_t i = 0; i < job->picked_count; i++)
-        if (allowed_rows(job->rows[job->picked[i]].span, panel) != 0) return 1;
+        if (allowed_rows(job, job->rows[job->picked[i]].span, panel) != 0) return 1;
     return 0;
 }
 

@@ -59,9 +59,14 @@ class Artifact(Closing):
         """Bytes of all constant tensors."""
         return sum(tensor.data.nbytes for tensor in self.tensors.values())
 
+    @property
+    def padding_count(self) -> int:
+        """How many ids at the end of the model's vocabulary have no token."""
+        return self.config.vocab_size - len(self.vocabulary.tokens)
+
     def tokenizer(self) -> Tokenizer:
         """Build the tokenizer, which knows the markers of the chat template."""
-        return Tokenizer(self.vocabulary, self.chat_template)
+        return Tokenizer(self.vocabulary, self.chat_template, padding_count=self.padding_count)
 
     def end_token_ids(self) -> frozenset[int]:
         """Return every id that ends an answer, as the tokenizer has them."""

@@ -80,18 +80,19 @@ def encode_golden(golden: Golden) -> bytes:
     )
 
 
-def decode_golden(data: memoryview, config: ModelConfig) -> Golden:
+def decode_golden(data: memoryview, config: ModelConfig, *, token_count: int) -> Golden:
     """Read and check the section.
 
     Args:
         data: The section.
-        config: Gives the number of segments and of token ids.
+        config: Gives the number of segments.
+        token_count: Ids are below it.
 
     Raises:
         ArtifactError: A JSON error, or SectionsDisagreeError if the digests are not one for each
             segment.
     """
-    token_id = partial(json_integer, at_least=0, at_most=config.vocab_size - 1)
+    token_id = partial(json_integer, at_least=0, at_most=token_count - 1)
     fields = JsonFields("golden", decode_json(data, "golden"))
     golden = Golden(
         runs=fields.items(

@@ -64,14 +64,18 @@ def artifact_from(file: FileBytes) -> Artifact:
     vocabulary = decode_vocabulary(
         vocabulary_section.data, base_offset_bytes=vocabulary_section.place.offset_bytes
     )
-    if len(vocabulary.tokens) != head.config.vocab_size:
+    if len(vocabulary.tokens) > head.config.vocab_size:
         raise SectionsDisagreeError(
             "the tokenizer", "tokens", len(vocabulary.tokens), head.config.vocab_size
         )
     # JSON first: while it is parsed it takes many times its size, and tensors many records.
     provenance = decode_provenance(sections[SectionType.PROVENANCE].data)
     golden_section = sections.get(SectionType.GOLDEN)
-    golden = None if golden_section is None else decode_golden(golden_section.data, head.config)
+    golden = (
+        None
+        if golden_section is None
+        else decode_golden(golden_section.data, head.config, token_count=len(vocabulary.tokens))
+    )
     return Artifact(
         config=head.config,
         fraction_bits=head.fraction_bits,

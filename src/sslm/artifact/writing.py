@@ -139,7 +139,7 @@ def _encode_parts(parts: ArtifactParts) -> dict[SectionType, bytes]:
     provenance = encode_provenance(parts.provenance)
     decode_provenance(memoryview(provenance))
     token_count = len(parts.vocabulary.tokens)
-    if token_count != parts.config.vocab_size:
+    if token_count > parts.config.vocab_size:
         raise SectionsDisagreeError("the tokenizer", "tokens", token_count, parts.config.vocab_size)
     contents = {
         SectionType.CONFIG: config,
@@ -148,7 +148,9 @@ def _encode_parts(parts: ArtifactParts) -> dict[SectionType, bytes]:
     }
     if parts.golden is not None:
         contents[SectionType.GOLDEN] = encode_golden(parts.golden)
-        decode_golden(memoryview(contents[SectionType.GOLDEN]), parts.config)
+        decode_golden(
+            memoryview(contents[SectionType.GOLDEN]), parts.config, token_count=token_count
+        )
     if parts.chat_template is not None:
         contents[SectionType.CHAT_TEMPLATE] = parts.chat_template.encode("utf-8")
     return contents

@@ -67,7 +67,7 @@ class Workload:
 
     def _ids(self, first_position: int, count: int) -> list[int]:
         """Return ids that are spread over the vocabulary, the same ones every time."""
-        vocab_size = self._runner.program.vocab_size
+        vocab_size = self._runner.program.token_count
         return [(7919 * (first_position + index) + 13) % vocab_size for index in range(count)]
 
 

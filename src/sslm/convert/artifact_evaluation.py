@@ -10,7 +10,13 @@ from typing import Final
 import numpy as np
 
 from sslm.artifact import Artifact
-from sslm.convert.evaluate import Evaluation, Float64Array, Int64Array, evaluate
+from sslm.convert.evaluate import (
+    Evaluation,
+    Float64Array,
+    Int64Array,
+    LogitsArray,
+    evaluate,
+)
 from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
 from sslm.engine.logprobs import PromptLogprobs
@@ -42,6 +48,7 @@ class ArtifactLogits:
     def __init__(self, artifact: Artifact, runner: Runner) -> None:
         self._runner = runner
         self._vocab_size = artifact.config.vocab_size
+        self._token_count = runner.program.token_count
         self._window: PromptLogprobs | None = None
         self.log_likelihood_q20 = 0
 
@@ -53,7 +60,7 @@ class ArtifactLogits:
             rows_per_block: Rows of each block but the last, 1 … 64.
 
         Yields:
-            float64 [rows, vocab_size].
+            float64 [rows, ids that have a token].
         """
         ids = token_ids.tolist()
         self._window = PromptLogprobs(self._runner, ids, 0)
@@ -83,7 +90,8 @@ class ArtifactLogits:
         count = rows * self._vocab_size
         logits = np.frombuffer(chunk.span.logits, dtype=np.int64, count=count)
         exponents = np.frombuffer(chunk.span.logit_exponents, dtype=np.int32, count=rows)
-        return np.ldexp(logits.reshape(rows, -1).astype(np.float64), exponents[:, None])
+        known = logits.reshape(rows, -1)[:, : self._token_count]
+        return np.ldexp(known.astype(np.float64), exponents[:, None])
 
 
 def require_source(artifact: Artifact, path: str | os.PathLike[str]) -> None:
@@ -138,9 +146,15 @@ def evaluate_artifact(
     tokenizer = artifact.tokenizer()
     token_ids = tokenizer.encode(text, add_bos=False, add_eos=False)[:token_limit]
     model = ArtifactLogits(artifact, runner)
+    reference, token_count = FloatReference(source), len(artifact.vocabulary.tokens)
+
+    def source_blocks(ids: Int64Array, rows_per_block: int) -> Iterator[LogitsArray]:
+        # Rows that pad the vocabulary have weights, and so the source gives them logits.
+        return (block[:, :token_count] for block in reference.logits_blocks(ids, rows_per_block))
+
     found = evaluate(
         token_ids,
-        source=FloatReference(source).logits_blocks,
+        source=source_blocks,
         artifact=model.logits_blocks,
         context=context,
         stride=stride,

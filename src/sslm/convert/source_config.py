@@ -67,7 +67,7 @@ class _Keys:
 
     def __init__(self, file: GgufFile, names: ArchitectureNames) -> None:
         self._metadata: GgufMetadata = file.metadata
-        self._tensor_names = frozenset(file.tensors)
+        self._tensors = file.tensors
         self._names = names
         self._prefix = names.architecture
 
@@ -79,9 +79,7 @@ class _Keys:
         head_dim = self._head_dim(hidden_size, heads)
         return ModelConfig(
             architecture=self._names.architecture,
-            vocab_size=len(
-                self._metadata.strings(_TOKENS_KEY, at_most=limits.GGUF_ARRAY_COUNT_MAX)
-            ),
+            vocab_size=self._vocab_size(),
             hidden_size=hidden_size,
             intermediate_size=self._u32("feed_forward_length"),
             num_hidden_layers=self._u32("block_count"),
@@ -94,11 +92,17 @@ class _Keys:
             rope_pairing=self._names.rope_pairing,
             rms_norm_eps=self._number("attention.layer_norm_rms_epsilon"),
             max_position_embeddings=self._u32("context_length"),
-            tie_word_embeddings=self._names.gguf_name("lm_head") not in self._tensor_names,
+            tie_word_embeddings=self._names.gguf_name("lm_head") not in self._tensors,
             has_qkv_bias=self._has_bias("q_proj", "k_proj", "v_proj"),
             has_o_bias=self._has_bias("o_proj"),
             has_mlp_bias=self._has_bias("gate_proj", "up_proj", "down_proj"),
         )
+
+    def _vocab_size(self) -> int:
+        """Return how many ids the embedding has rows for: as many as there are tokens, or more."""
+        tokens = self._metadata.strings(_TOKENS_KEY, at_most=limits.GGUF_ARRAY_COUNT_MAX)
+        embedding = self._tensors.get(self._names.gguf_name("embed"))
+        return max(len(tokens), 0 if embedding is None else embedding.row_count)
 
     def _refuse_variants(self) -> None:
         experts = self._u32_or("expert_count", 0)
@@ -154,7 +158,7 @@ class _Keys:
         return head_dim
 
     def _rope_scaling(self) -> RopeScaling | None:
-        has_factors = self._names.gguf_name("rope_factors") in self._tensor_names
+        has_factors = self._names.gguf_name("rope_factors") in self._tensors
         legacy = self._number("rope.scale_linear", default=0.0)
         factor = self._number("rope.scaling.factor", default=float(legacy))
         # A file that says nothing of the kind means linear; a factor of 0 means that there is none.
@@ -172,7 +176,7 @@ class _Keys:
     def _has_bias(self, *projections: str) -> bool:
         """Tell whether any layer has any of these biases; those that are left out are zero."""
         endings = tuple(f".{self._names.layer[name]}.bias" for name in projections)
-        return any(name.endswith(endings) for name in self._tensor_names)
+        return any(name.endswith(endings) for name in self._tensors)
 
     def _key(self, suffix: str) -> str:
         return f"{self._prefix}.{suffix}"

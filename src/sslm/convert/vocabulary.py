@@ -9,7 +9,14 @@ from typing import Final
 from sslm import limits
 from sslm.errors.text import MergePartError, TokenizerUnsupportedError, TokenTypeError
 from sslm.formats.gguf_metadata import GgufMetadata
-from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary
+from sslm.text.byte_alphabet import BYTE_OF_CHARACTER
+from sslm.text.vocabulary import (
+    PreTokenizer,
+    TokenizerKind,
+    TokenType,
+    Vocabulary,
+    byte_of_byte_token,
+)
 
 _MODEL_KEY: Final = "tokenizer.ggml.model"
 _PRE_KEY: Final = "tokenizer.ggml.pre"
@@ -63,7 +70,7 @@ def vocabulary_from_gguf(metadata: GgufMetadata) -> Vocabulary:
     """
     kind, rule = _algorithm(metadata)
     tokens = metadata.strings(_TOKENS_KEY, at_most=limits.VOCAB_SIZE_MAX)
-    token_types = _token_types(metadata, len(tokens))
+    token_types = _token_types(metadata, kind, tokens)
     is_sentencepiece = kind is TokenizerKind.SENTENCEPIECE
     if is_sentencepiece:
         scores = metadata.f32_array(_SCORES_KEY, at_most=limits.VOCAB_SIZE_MAX)
@@ -118,15 +125,27 @@ def _algorithm(metadata: GgufMetadata) -> tuple[TokenizerKind, PreTokenizer]:
     return kind, rule
 
 
-def _token_types(metadata: GgufMetadata, token_count: int) -> bytes:
+def _token_types(metadata: GgufMetadata, kind: TokenizerKind, tokens: tuple[str, ...]) -> bytes:
     if _TYPES_KEY not in metadata:
-        return bytes([TokenType.NORMAL]) * token_count
+        return bytes(_type_unless_told(kind, spelling) for spelling in tokens)
     found = metadata.i32_array(_TYPES_KEY, at_most=limits.VOCAB_SIZE_MAX)
     try:
         return bytes(found)
     except ValueError:
         token_id = next(index for index, one in enumerate(found) if not 0 <= one <= 255)
         raise TokenTypeError(token_id, found[token_id]) from None
+
+
+def _type_unless_told(kind: TokenizerKind, spelling: str) -> TokenType:
+    """Return the type of a token in a file without types: normal, as llama.cpp has it.
+
+    It finds byte tokens by their spelling all the same; and a normal token of a byte-level
+    vocabulary cannot hold a character that stands for no byte.
+    """
+    if kind is TokenizerKind.SENTENCEPIECE:
+        return TokenType.NORMAL if byte_of_byte_token(spelling) is None else TokenType.BYTE
+    is_byte_level = BYTE_OF_CHARACTER.keys() >= set(spelling)
+    return TokenType.NORMAL if is_byte_level else TokenType.USER_DEFINED
 
 
 def _merges(metadata: GgufMetadata, tokens: tuple[str, ...]) -> tuple[tuple[int, int], ...]:

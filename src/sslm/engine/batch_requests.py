@@ -299,7 +299,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         ids, longest = request.prompt_ids, self._runner.context_tokens
         if len(ids) >= longest:
             raise ContextLengthError(len(ids) + 1, longest)
-        checked = checked_token_ids(ids, self._runner.program.vocab_size)
+        checked = checked_token_ids(ids, self._runner.program)
         return replace(request, prompt_ids=tuple(checked))
 
 

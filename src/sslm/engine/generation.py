@@ -61,7 +61,7 @@ class Generation:
         room = context_tokens - len(request.prompt_ids)
         if room < 1:
             raise ContextLengthError(len(request.prompt_ids) + 1, context_tokens)
-        self._prompt_ids = checked_token_ids(request.prompt_ids, runner.program.vocab_size)
+        self._prompt_ids = checked_token_ids(request.prompt_ids, runner.program)
         self._runner = runner
         self._max_tokens = min(request.max_tokens, room)
         self._choice = request.choosing.choice

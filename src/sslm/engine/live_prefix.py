@@ -47,7 +47,7 @@ class LivePrefix(SlicedWork):
         token_ids: Ids[int],
         base: "LivePrefix | None" = None,
     ) -> None:
-        own_ids = checked_token_ids(token_ids, runner.program.vocab_size)
+        own_ids = checked_token_ids(token_ids, runner.program)
         if not own_ids:
             raise EmptyPromptError
         snapshot = base.snapshot if base else None

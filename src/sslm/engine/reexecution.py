@@ -138,8 +138,8 @@ def require_replayable(record: SavedRecord, program: Program, model_id: bytes) -
         ("the ids that end the answer", record.stop_token_ids),
     ):
         for index, token_id in enumerate(ids):
-            if token_id >= program.vocab_size:
-                raise RecordTokenError(part, token_id, index, program.vocab_size - 1)
+            if token_id >= program.token_count:
+                raise RecordTokenError(part, token_id, index, program.token_count - 1)
     if record.segment_count not in (0, program.first_head_index + 1):
         raise RecordSegmentsError(record.segment_count, program.first_head_index + 1)
     longest = program.max_position_embeddings
@@ -149,7 +149,7 @@ def require_replayable(record: SavedRecord, program: Program, model_id: bytes) -
     fault = choice_fault(
         choice_of(record.choice),
         answer_start=len(record.prompt_ids),
-        vocab_size=program.vocab_size,
+        vocab_size=program.token_count,
         context_tokens=record.context_tokens,
     )
     if fault is not None:

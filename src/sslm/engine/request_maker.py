@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sslm.engine.model_schemas import ModelSchemas
 from sslm.engine.prompts import Prompt, prompt_ids
 from sslm.engine.request import AnswerOptions, Request, Wanted, wanted
+from sslm.program.program import Program
 from sslm.runtime.token_ids import checked_token_ids
 from sslm.text.tokenizer import Tokenizer
 
@@ -17,14 +18,14 @@ class RequestMaker:
         tokenizer: Of the model.
         stop_token_ids: Ids that end an answer.
         context_tokens: Most tokens of prompt and answer.
-        vocab_size: Ids are below it.
+        program: Of the model; says which ids have a token.
         schemas: Where schemas come from.
     """
 
     tokenizer: Tokenizer
     stop_token_ids: frozenset[int]
     context_tokens: int
-    vocab_size: int
+    program: Program
     schemas: ModelSchemas
 
     def ids(self, prompt: Prompt, *, is_continued: bool = False) -> tuple[int, ...]:
@@ -35,14 +36,14 @@ class RequestMaker:
             TokenIdTypeError, TokenIdRangeError: If one is none of the vocabulary.
         """
         ids = prompt_ids(self.tokenizer, prompt, self.context_tokens, is_continued=is_continued)
-        return tuple(checked_token_ids(ids, self.vocab_size))
+        return tuple(checked_token_ids(ids, self.program))
 
     def wanted(self, options: AnswerOptions) -> Wanted:
         """Return what options ask for; see :func:`sslm.engine.request.wanted`."""
         return wanted(
             options,
             end_token_ids=self.stop_token_ids,
-            vocab_size=self.vocab_size,
+            vocab_size=self.program.token_count,
             schemas=self.schemas,
         )
 

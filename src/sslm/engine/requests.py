@@ -217,7 +217,7 @@ class Requests(ABC):
         return wanted(
             options,
             end_token_ids=self._stop_token_ids,
-            vocab_size=self._runner.program.vocab_size,
+            vocab_size=self._runner.program.token_count,
             schemas=self._binder,
         )
 
@@ -226,7 +226,7 @@ class Requests(ABC):
         return wanted(
             options,
             end_token_ids=self._stop_token_ids,
-            vocab_size=self._runner.program.vocab_size,
+            vocab_size=self._runner.program.token_count,
             schemas=self._binder,
             kind=RecordedOptions,
         )

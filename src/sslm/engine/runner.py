@@ -55,7 +55,12 @@ def open_backend(
 def build_program(artifact: Artifact) -> Program:
     """Build the program of an artifact, whose tensors are checked against its architecture."""
     check_tensors(artifact.config, artifact.tensors)
-    return build_llama(artifact.config, artifact.fraction_bits, artifact.tensors)
+    return build_llama(
+        artifact.config,
+        artifact.fraction_bits,
+        artifact.tensors,
+        padding_count=artifact.padding_count,
+    )
 
 
 class Runner:

@@ -362,7 +362,7 @@ class Session(Closing):
         asks = wanted(
             options,
             end_token_ids=self._stop_token_ids,
-            vocab_size=self._runner.program.vocab_size,
+            vocab_size=self._runner.program.token_count,
             schemas=self._schemas,
             kind=RecordedOptions,
         )

@@ -138,7 +138,7 @@ class SlicedRequests(ABC):
             tokenizer=self.tokenizer,
             stop_token_ids=self._stop_token_ids,
             context_tokens=self._runner.context_tokens,
-            vocab_size=self._runner.program.vocab_size,
+            program=self._runner.program,
             schemas=self._schemas(),
         )
 

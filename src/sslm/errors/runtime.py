@@ -34,6 +34,17 @@ class TokenIdRangeError(PartlyAdmitted, ArgumentError):
     largest: int
 
 
+class PaddingTokenIdError(TokenIdRangeError):
+    """A token id is one of the model's, but has no token: its row only pads the vocabulary."""
+
+    status = Status.TOKEN_ID_PADDING
+    message = (
+        "token id {token_id} at index {index} has no token: the model has rows for {vocab_size} "
+        "ids, but its vocabulary ends at id {largest}; such a row is padding"
+    )
+    vocab_size: int
+
+
 class TokenIdTypeError(PartlyAdmitted, ArgumentError):
     """A token id is not a whole number."""
 

@@ -140,7 +140,7 @@ class VocabularyCountError(ArtifactError):
 
 
 class TokenSpellingError(ArtifactError):
-    """A token is empty, too long, or not valid Unicode."""
+    """A token is too long, or not valid Unicode."""
 
     status = Status.TOKEN_SPELLING
     message = "token {token_id} {problem}"

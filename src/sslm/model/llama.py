@@ -25,13 +25,16 @@ NORM_HEADROOM_BITS = 6
 """A norm whose output is quantized has this many more fraction bits than its gains' exponent."""
 
 
-def build_llama(config: ModelConfig, fraction_bits: FractionBits, tensors: Tensors) -> Program:
+def build_llama(
+    config: ModelConfig, fraction_bits: FractionBits, tensors: Tensors, *, padding_count: int = 0
+) -> Program:
     """Build the program of a llama model.
 
     Args:
         config: Sizes of the model.
         fraction_bits: Static binary points, one record per layer.
         tensors: Every tensor of the artifact; only shapes and exponents are looked at.
+        padding_count: Ids at the end of the vocabulary that have no token.
 
     Raises:
         TensorMissingError: If a tensor of the architecture is not there.
@@ -56,6 +59,7 @@ def build_llama(config: ModelConfig, fraction_bits: FractionBits, tensors: Tenso
         ),
         vocab_size=config.vocab_size,
         max_position_embeddings=config.max_position_embeddings,
+        padding_count=padding_count,
     )
 
 

@@ -22,9 +22,9 @@ NOT_ALLOWED = -(1 << 63)
 """The logit of an id that a span does not allow: below every other."""
 
 
-def allowed_size_bytes(vocab_size: int) -> int:
+def allowed_size_bytes(token_count: int) -> int:
     """Return the bytes of the mask of a span's allowed ids."""
-    return (vocab_size + 31) // 32 * 4
+    return (token_count + 31) // 32 * 4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Span:
         adapter_slot: Which adapter applies; 0 is none.
         is_prefill: Whether the ids were given, and are not the one chosen before: work may be
             shared in other parts, to the same bits.
-        allowed: uint32 [vocab_size / 32, rounded up], bit i % 32 of word i / 32 for token id i:
+        allowed: uint32 [token_count / 32, rounded up], bit i % 32 of word i / 32 for token id i:
             those that may be chosen, in all rows; None is all. The logits of others become
             ``NOT_ALLOWED``. Native tiers read the head in panels of 16 ids, and skip those
             without an allowed one.

@@ -52,6 +52,17 @@ class Program:
     Segments are embed, layer 0 … L-1, head 0 … H-1, select. Segment indices in digests count embed
     as 0 and layer i as i + 1.
 
+    Args:
+        residual: The buffer of rows that outlive a segment.
+        states: Every declared state.
+        segments: In the order above.
+        vocab_size: Rows of the embedding and of a row of logits.
+        max_position_embeddings: Positions are below it.
+        padding_count: Ids at the end of the vocabulary that have no token. Their logits are absent
+            (docs/arithmetic.md, 3.10).
+        profile: Name of the arithmetic.
+        arithmetic_version: Its version.
+
     Attributes:
         layer_count: How many layer segments there are.
         first_head_index: Index of the first segment after the layers.
@@ -69,6 +80,7 @@ class Program:
     segments: tuple[Segment, ...]
     vocab_size: int
     max_position_embeddings: int
+    padding_count: int = 0
     profile: str = PROFILE
     arithmetic_version: int = ARITHMETIC_VERSION
     # They follow from the others; every step and every sequence asks for them.
@@ -81,6 +93,9 @@ class Program:
         object.__setattr__(self, "layer_count", layer_count)
         object.__setattr__(self, "first_head_index", 1 + layer_count)
         object.__setattr__(self, "state_layout", lay_out_states(self.states))
+        if not 0 <= self.padding_count < self.vocab_size:
+            expected = f"0 to {self.vocab_size - 1}"
+            raise OpShapeError("Program", "ids without a token", str(self.padding_count), expected)
         self._check_segments()
         self._check_buffers()
         self._check_states()
@@ -88,6 +103,11 @@ class Program:
         for segment in self.segments:
             for op in segment.ops:
                 self._check_sizes(op)
+
+    @property
+    def token_count(self) -> int:
+        """How many ids have a token: those below it."""
+        return self.vocab_size - self.padding_count
 
     def _check_sizes(self, op: Op) -> None:
         """Hold an op to the vocabulary and the positions that spans are checked against."""

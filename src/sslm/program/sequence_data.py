@@ -141,6 +141,7 @@ class SequenceData:
         self.trace = trace
         self.is_torn = False
         self._vocab_size = program.vocab_size
+        self._token_count = program.token_count
         self._mask_owners: tuple[MaskOwner, ...] = ()
         self._choices: tuple[ChoiceData, ...] = (self.bound(Choice(), answer_start=0),)
         page_size = program.state_layout.page_size_bytes
@@ -278,7 +279,7 @@ class SequenceData:
         address = self.struct.span.allowed
         if not address:
             return None
-        mask: Any = (ctypes.c_uint8 * allowed_size_bytes(self._vocab_size)).from_address(address)
+        mask: Any = (ctypes.c_uint8 * allowed_size_bytes(self._token_count)).from_address(address)
         # It lives as long as its owner, and that as long as whoever has the span.
         mask.owners = self._mask_owners
         return memoryview(mask).cast("B")

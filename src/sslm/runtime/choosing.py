@@ -16,7 +16,7 @@ def require_choice(state: SequenceState, choice: Choice, answer_start: int) -> N
     require_numbers(
         choice,
         answer_start=answer_start,
-        vocab_size=state.program.vocab_size,
+        vocab_size=state.program.token_count,
         context_tokens=state.options.context_tokens,
     )
     if not (choice.is_plain or state.options.chooses):

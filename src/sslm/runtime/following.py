@@ -47,8 +47,8 @@ def new_binding(state: SequenceState, schema: BoundSchema, answer_tokens: int | 
     if state.options.has_all_logits:
         expected = "False, as a schema allows only what may follow the last token"
         raise OptionRangeError("has_all_logits", "True", expected)
-    if schema.vocab_size != state.program.vocab_size:
-        found, expected = f"of {schema.vocab_size} tokens", f"{state.program.vocab_size}"
+    if schema.vocab_size != state.program.token_count:
+        found, expected = f"of {schema.vocab_size} tokens", f"{state.program.token_count}"
         raise OptionRangeError("the schema's vocabulary", found, expected)
     if answer_tokens is not None:
         if not 1 <= answer_tokens < ANY_COUNT:
@@ -153,7 +153,7 @@ def admit_content(state: SequenceState, token_ids: Iterable[object]) -> int:
     if binding is None:
         raise SchemaUnboundError
     refusal: SslmError | None
-    admissible, refusal = admissible_token_ids(token_ids, state.program.vocab_size)
+    admissible, refusal = admissible_token_ids(token_ids, state.program)
     ids, places = array("i"), [state.place]
     for token_id in admissible:
         after = None if token_id in binding.schema.end_ids else binding.after(places[-1], token_id)

@@ -76,13 +76,13 @@ def require_restorable(
         raise ContextLengthError(token_count, options.context_tokens)
     parts = {"computed": computed, "in progress": begun, "pending": saved.pending}
     for part, ids in parts.items():
-        _require_ids(part, ids, program.vocab_size)
+        _require_ids(part, ids, program.token_count)
     choice = _required_choice(saved, program, options)
     _require_count("forced_tokens", saved.forced_tokens, token_count)
     if memory is not None:
         if memory.chunk is not None:
             _require_chunk(memory.chunk, program, options)
-        _require_selection(memory, program.vocab_size, is_at_rest=not (begun or saved.pending))
+        _require_selection(memory, program.token_count, is_at_rest=not (begun or saved.pending))
         if memory.selected == SCORE_REFUSED and choice.is_plain:
             raise SaveSelectionError(memory.selected, "-1 or more, as exact logits were compared")
         _require_history(memory, saved, program)
@@ -116,7 +116,7 @@ def _required_choice(saved: SavedSequence, program: Program, options: SequenceOp
     fault = choice_fault(
         choice,
         answer_start=saved.answer_start,
-        vocab_size=program.vocab_size,
+        vocab_size=program.token_count,
         context_tokens=options.context_tokens,
     )
     if fault is not None:

@@ -290,7 +290,7 @@ class Sequence(Closing):
             KvPoolExhaustedError: If the pool has no pages for them; nothing was queued.
         """
         with self.begin_use() as state:
-            ids = array("i", checked_token_ids(token_ids, self.program.vocab_size))
+            ids = array("i", checked_token_ids(token_ids, self.program))
             state.require_room(len(ids))
             state.admit(ids)
 
@@ -304,7 +304,7 @@ class Sequence(Closing):
                 were queued, ``consumed_tokens`` of the error, and stay so.
         """
         with self.begin_use() as state:
-            admissible, refusal = admissible_token_ids(token_ids, self.program.vocab_size)
+            admissible, refusal = admissible_token_ids(token_ids, self.program)
             try:
                 return admit_some(state, array("i", admissible), refusal)
             finally:

@@ -233,7 +233,7 @@ class TokenSession(Closing, Generic[NoteT]):
             self._require_rest()
             # An interrupt may have kept it from giving everything back.
             self._close_request()
-            ids = checked_token_ids(prompt_ids, self.program.vocab_size)
+            ids = checked_token_ids(prompt_ids, self.program)
             if not ids:
                 raise EmptyPromptError
             wanted = choice or Choice()
@@ -264,7 +264,7 @@ class TokenSession(Closing, Generic[NoteT]):
         require_numbers(
             choice,
             answer_start=prompt_tokens,
-            vocab_size=self.program.vocab_size,
+            vocab_size=self.program.token_count,
             context_tokens=self.context_tokens,
         )
         return needed

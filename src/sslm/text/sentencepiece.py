@@ -23,7 +23,8 @@ class SentencePieceEncoder:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         # Only normal tokens take part, so that no text can become a control token by merging.
-        self._ids = {vocabulary.tokens[i]: i for i in vocabulary.ids_of_type(TokenType.NORMAL)}
+        normal_ids = vocabulary.ids_of_type(TokenType.NORMAL)
+        self._ids = {vocabulary.tokens[i]: i for i in normal_ids if vocabulary.tokens[i]}
         self._priorities = {
             spelling: -vocabulary.scores[token_id] for spelling, token_id in self._ids.items()
         }

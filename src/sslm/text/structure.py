@@ -82,6 +82,7 @@ def structure_of(vocabulary: Vocabulary, chat_template: str | None) -> Structure
     controls = set(vocabulary.ids_of_type(TokenType.CONTROL))
     ends = set(vocabulary.end_token_ids)
     called_text = {tokens[one]: one for one in vocabulary.ids_of_type(TokenType.USER_DEFINED)}
+    called_text.pop("", None)
     if called_text:
         controls |= _framing_ids(vocabulary, called_text)
         known = called_text.keys() & (TURN_ENDS | TURN_BEGINNINGS)

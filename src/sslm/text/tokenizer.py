@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from sslm import limits
-from sslm.errors.runtime import ContextLengthError, TokenIdTypeError
+from sslm.errors.runtime import ContextLengthError, PaddingTokenIdError, TokenIdTypeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTooLongError, TextTypeError, TextUnicodeError, TokenizerIdError
 from sslm.text.byte_alphabet import bytes_of_spelling
@@ -43,6 +43,7 @@ class Tokenizer:
     Args:
         vocabulary: Of the model.
         chat_template: Its source, whose markers are control tokens; or None.
+        padding_count: Ids behind those of the vocabulary that the model has rows for.
 
     Attributes:
         vocabulary: As given.
@@ -52,28 +53,36 @@ class Tokenizer:
         end_token_ids: Every id that ends an answer.
     """
 
-    def __init__(self, vocabulary: Vocabulary, chat_template: str | None = None) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, chat_template: str | None = None, padding_count: int = 0
+    ) -> None:
         self.vocabulary = vocabulary
+        self._padding_count = padding_count
         self._chat_template = chat_template
         structure = structure_of(vocabulary, chat_template)
         self._encoder = _encoder_for(vocabulary, structure.control_ids)
-        self._token_size_chars_max = max(map(len, vocabulary.tokens))
+        self._token_size_chars_max = max(1, *map(len, vocabulary.tokens))
         self.end_token_ids = structure.end_token_ids
         self.control_ids: Mapping[str, int] = MappingProxyType(
-            {vocabulary.tokens[token_id]: token_id for token_id in structure.control_ids}
+            {
+                vocabulary.tokens[token_id]: token_id
+                for token_id in structure.control_ids
+                if vocabulary.tokens[token_id]
+            }
         )
         self.controls = SpecialTokenFinder(self.control_ids)
         self._user_defined = SpecialTokenFinder(
             {
                 vocabulary.tokens[token_id]: token_id
                 for token_id in vocabulary.ids_of_type(TokenType.USER_DEFINED)
-                if vocabulary.tokens[token_id] not in self.control_ids
+                if vocabulary.tokens[token_id]
+                and vocabulary.tokens[token_id] not in self.control_ids
             }
         )
 
-    def __reduce__(self) -> tuple[type["Tokenizer"], tuple[Vocabulary, str | None]]:
+    def __reduce__(self) -> tuple[type["Tokenizer"], tuple[Vocabulary, str | None, int]]:
         """Send what the tokenizer is made of; whoever receives it builds it again."""
-        return Tokenizer, (self.vocabulary, self._chat_template)
+        return Tokenizer, (self.vocabulary, self._chat_template, self._padding_count)
 
     @property
     def vocab_size(self) -> int:
@@ -178,6 +187,7 @@ class Tokenizer:
 
         Raises:
             TokenizerIdError: If *token_id* is not in the vocabulary.
+            PaddingTokenIdError: If it only pads the model's vocabulary.
             TokenIdTypeError: If it is no ``int``.
         """
         spelling, kind = self.spelling(token_id), self.vocabulary.token_types[token_id]
@@ -200,6 +210,9 @@ class Tokenizer:
         # A truth value is no id, though Python counts it.
         if not isinstance(token_id, int) or isinstance(token_id, bool):
             raise TokenIdTypeError(briefly(token_id), index, type(token_id).__name__)
+        if 0 <= token_id - self.vocab_size < self._padding_count:
+            size = self.vocab_size + self._padding_count
+            raise PaddingTokenIdError(token_id, index, self.vocab_size - 1, size)
         if not 0 <= token_id < self.vocab_size:
             raise TokenizerIdError(token_id, self.vocab_size - 1)
         return self.vocabulary.tokens[token_id]

@@ -79,7 +79,7 @@ class Vocabulary:
         pre_tokenizer: ``DEFAULT`` if, and only if, *kind* is SentencePiece.
         tokens: Spellings; the index is the token id. Normal tokens of a byte-level vocabulary are
             spelled in the byte alphabet, those of SentencePiece with U+2581 for a space; all
-            others as plain text.
+            others as plain text. A token of no characters stands for no text.
         token_types: One :class:`TokenType` per token, as a byte.
         scores: SentencePiece only, one per token: finite, exactly the file's float32 values. A
             pair whose result has a higher score is merged first.
@@ -137,6 +137,8 @@ class Vocabulary:
         byte alphabet; any other character would stand for another byte there.
         """
         found = set(self.ids_of_type(TokenType.NORMAL))
+        if "" in self.tokens:
+            found.difference_update(one for one, text in enumerate(self.tokens) if not text)
         return found.union(
             token_id
             for token_id in self.ids_of_type(TokenType.USER_DEFINED)
@@ -174,8 +176,6 @@ class Vocabulary:
 
     def _check_spellings(self) -> None:
         for token_id, spelling in enumerate(self.tokens):
-            if not spelling:
-                raise TokenSpellingError(token_id, "has no characters")
             if len(spelling) > limits.TOKEN_SIZE_CHARS_MAX:
                 problem = f"has {len(spelling)} characters, more than {limits.TOKEN_SIZE_CHARS_MAX}"
                 raise TokenSpellingError(token_id, problem)
@@ -190,7 +190,8 @@ class Vocabulary:
         if len(set(self.tokens)) != len(self.tokens):
             first_ids: dict[str, int] = {}
             for token_id, spelling in enumerate(self.tokens):
-                if spelling in first_ids:
+                # Tokens of no characters stand for no text, so that any number may be alike.
+                if spelling and spelling in first_ids:
                     raise DuplicateTokenError(first_ids[spelling], token_id, spelling)
                 first_ids[spelling] = token_id
 

@@ -93,7 +93,7 @@ def test_parts_that_no_reader_takes(tmp_path: Path) -> None:
         write_artifact(
             tmp_path / "a", replace(parts, provenance=provenance), TensorStream.of(TENSORS)
         )
-    config = replace(parts.config, vocab_size=6)
+    config = replace(parts.config, vocab_size=4)
     with pytest.raises(SectionsDisagreeError):
         write_artifact(tmp_path / "a", replace(parts, config=config), TensorStream.of(TENSORS))
     golden = replace(tiny_artifact.GOLDEN, weight_digests=())

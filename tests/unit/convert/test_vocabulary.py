@@ -12,6 +12,7 @@ from sslm.errors.gguf import GgufMissingKeyError
 from sslm.formats.gguf import read_gguf
 from sslm.formats.gguf_metadata import GgufMetadata, MetadataArray, MetadataValue
 from sslm.formats.gguf_types import ValueType
+from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType
 from tests.data import shared_data
 from tests.unit.text.vocabularies import published_path, published_tokenizer
@@ -68,6 +69,31 @@ def test_named_end_tokens() -> None:
 def test_without_types_all_tokens_are_normal() -> None:
     vocabulary = vocabulary_from_gguf(_metadata({"token_type": None}))
     assert set(vocabulary.token_types) == {TokenType.NORMAL}
+
+
+def test_without_types_a_spelling_that_is_no_byte_is_text_of_its_own() -> None:
+    tokens = {"tokens": _strings("a", "b", "ab", "abb", "<｜x｜>", "c d", "e")}
+    vocabulary = vocabulary_from_gguf(_metadata(tokens | {"token_type": None}))
+    assert list(vocabulary.token_types) == [1, 1, 1, 1, 4, 4, 1]
+    assert Tokenizer(vocabulary).encode("ab<｜x｜>b") == [2, 4, 1]
+
+
+def test_without_types_sentencepiece_knows_its_bytes() -> None:
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokens = ["<unk>", "<s>", "</s>", *byte_tokens, "\u2581", "a"]
+    fields = {
+        "model": _text("llama"), "pre": None, "merges": None, "token_type": None,
+        "tokens": _strings(*tokens), "eos_token_id": None,
+        "scores": MetadataValue(
+            ValueType.ARRAY,
+            MetadataArray(ValueType.FLOAT32, len(tokens), bytes(4 * len(tokens))),
+        ),
+    }  # fmt: skip
+    vocabulary = vocabulary_from_gguf(_metadata(fields))
+    assert list(vocabulary.token_types) == [1] * 3 + [6] * 256 + [1] * 2
+    tokenizer = Tokenizer(vocabulary)
+    assert tokenizer.encode("aé", add_bos=False) == [259, 260, 3 + 0xC3, 3 + 0xA9]
+    assert tokenizer.decode([259, 260, 3 + 0xC3, 3 + 0xA9]) == "aé"
 
 
 def test_llama_3_takes_whole_pieces_and_begins_with_its_token() -> None:

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sslm import limits
+from sslm.artifact.tokenizer_section import decode_vocabulary, encode_vocabulary
 from sslm.errors import text as errors
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.byte_bpe import ByteBpeEncoder
 from sslm.text.sentencepiece import SentencePieceEncoder
+from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import SPACE, PreTokenizer, TokenType, Vocabulary
 from tests.unit.text.vocabularies import (
     PUBLISHED,
@@ -50,6 +52,43 @@ def test_sentencepiece_round_trip(text: str) -> None:
     text = text.replace(SPACE, " ")
     tokenizer = sentencepiece_tokenizer()
     assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize("kind", list(TokenType))
+@pytest.mark.parametrize("is_byte_level", [True, False])
+def test_tokens_of_no_characters_stand_for_no_text(kind: TokenType, is_byte_level: bool) -> None:
+    """Any number of them, of any type but bytes; llama.cpp takes such files too."""
+    if kind is TokenType.BYTE:
+        pytest.skip("a byte token is spelled as one")
+    fields = byte_level_fields() if is_byte_level else sentencepiece_fields()
+    plain = Tokenizer(Vocabulary(**fields))
+    first = len(fields["tokens"])
+    fields["tokens"] += ("", "")
+    fields["token_types"] += bytes([kind, kind])
+    if not is_byte_level:
+        fields["scores"] += (10.0, 10.0)
+    vocabulary = Vocabulary(**fields)
+    tokenizer = Tokenizer(vocabulary, "{{ '' }}<|im_start|>")
+    for text in ("", "abab ab", "a\n\u2581b", "<|im_end|>"):
+        ids = plain.encode(text)
+        assert tokenizer.encode(text) == ids
+        assert tokenizer.encode_with_controls(text) == plain.encode_with_controls(text)
+        spread = [first, *(one for token_id in ids for one in (token_id, first + 1))]
+        assert tokenizer.decode(spread) == plain.decode(ids)
+    assert tokenizer.token_bytes(first) == b""
+    assert (
+        decode_vocabulary(memoryview(encode_vocabulary(vocabulary)), base_offset_bytes=0)
+        == vocabulary
+    )
+
+
+def test_merges_use_no_token_of_no_characters() -> None:
+    fields = byte_level_fields()
+    fields["tokens"] += ("",)
+    fields["token_types"] += bytes([TokenType.NORMAL])
+    fields["merges"] += ((len(fields["tokens"]) - 1, 0),)
+    with pytest.raises(errors.MergePartError):
+        Vocabulary(**fields)
 
 
 def _merge_by_definition(text: str, scores: dict[str, float]) -> list[str]:

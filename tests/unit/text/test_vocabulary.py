@@ -59,7 +59,6 @@ def _set(**changes: Any) -> Callable[[Fields], Fields]:
 BYTE_LEVEL_DEFECTS = [
     (_set(tokens=()), errors.VocabularySizeError),
     (_set(token_types=b""), errors.VocabularyCountError),
-    (_token(7, ""), errors.TokenSpellingError),
     (_token(257, "a" * 1025), errors.TokenSpellingError),
     (_token(258, "<" * 257), errors.TokenSpellingError),
     (_token(262, "\ud800"), errors.TokenSpellingError),

@@ -148,6 +148,7 @@ class Lowering:
         self.struct.pow2_nodes = self._view("int32_t *", pow2_nodes())
         self.struct.sigmoid_nodes = self._view("int32_t *", sigmoid_nodes())
         self.struct.vocab_size = program.vocab_size
+        self.struct.token_count = program.token_count
         self.struct.last_layer = program.layer_count
         self.struct.arithmetic_version = program.arithmetic_version
 

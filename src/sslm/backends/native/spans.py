@@ -23,7 +23,7 @@ class SpanLowering:
         self._ffi = library.ffi
         self._row_size_bytes = 4 * program.residual.width
         self._logits_size_bytes = 8 * program.vocab_size
-        self._allowed_size_bytes = allowed_size_bytes(program.vocab_size)
+        self._allowed_size_bytes = allowed_size_bytes(program.token_count)
         self._page_size_bytes = layout.page_size_bytes
         self._fixed_size_bytes = layout.fixed_size_bytes
         self._traced_count = program.first_head_index

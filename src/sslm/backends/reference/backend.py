@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sslm.backends.reference import kernels
 from sslm.backends.reference.attention import attention
@@ -290,14 +291,21 @@ class ReferencePlan:
             if span.logits is not None and span.first_logits_row < span.row_count:
                 logits = np.frombuffer(span.logits, dtype=np.int64).reshape(-1, op.out.width)
                 scored = kernels.exact_sums(codes[wanted], weights) * mantissas
-                if span.allowed is not None:
-                    bits = np.frombuffer(span.allowed, dtype=np.uint8)
-                    is_allowed = np.unpackbits(bits, count=op.out.width, bitorder="little") != 0
-                    scored = np.where(is_allowed[op.first_row : op.last_row], scored, NOT_ALLOWED)
+                is_allowed = self._allowed_ids(span)[op.first_row : op.last_row]
+                scored = np.where(is_allowed, scored, NOT_ALLOWED)
                 logits[: len(scored), op.first_row : op.last_row] = scored
                 if span.logit_exponents is not None:
                     written = np.frombuffer(span.logit_exponents, dtype=np.int32)
                     written[: len(scored)] = exponents[wanted] - op.matrix.exponent
+
+    def _allowed_ids(self, span: Span) -> npt.NDArray[np.bool_]:
+        """Tell for each id whether it has a token and the span allows it, bool [vocab_size]."""
+        token_count = self.program.token_count
+        found = np.arange(self.program.vocab_size) < token_count
+        if span.allowed is not None:
+            bits = np.frombuffer(span.allowed, dtype=np.uint8)
+            found[:token_count] = np.unpackbits(bits, count=token_count, bitorder="little")
+        return found
 
     def _choose(self, op: ops.Choose, rows: Rows) -> None:
         for span in rows.spans:

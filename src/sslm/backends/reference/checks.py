@@ -72,7 +72,7 @@ def check_spans(program: Program, spans: Sequence[Span]) -> None:
         for token_id in span.token_ids:
             _require(where, "a token id", token_id, 0, program.vocab_size - 1)
         if span.allowed is not None:
-            least = allowed_size_bytes(program.vocab_size)
+            least = allowed_size_bytes(program.token_count)
             _require(where, "bytes of allowed ids", span.allowed.nbytes, least, 1 << 31)
         if span.choice is not None and not span.choice.choice.is_plain:
             has_exponents = span.logits is None or span.logit_exponents is not None

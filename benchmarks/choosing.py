@@ -22,6 +22,10 @@ from statistics import median
 
 import mpmath
 import numpy as np
+
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.backends.backends import open_named
 from tests.backends.choices import Chooser, compile_choosing
 

@@ -18,6 +18,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from benchmarks.damped_prompts import PROMPTS
 from sslm.cli.output import print_table, progress
 from sslm.engine.model import Model

@@ -15,7 +15,11 @@ memory and does nothing else.
 import argparse
 import json
 import statistics
+import sys
 from pathlib import Path
+
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.decode_steps import Steps
 from benchmarks.large_model import large_model

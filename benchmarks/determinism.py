@@ -19,6 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from benchmarks.determinism_hooks import BATCH_SIZES, TASK_COUNTS, hook_choices, open_hook
 from benchmarks.determinism_models import SHAPES, Subject, small_subjects, wide_subject
 from benchmarks.tamper_detection import TamperRow, detect_changes

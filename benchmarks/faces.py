@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from benchmarks.faces_corpus import CONTEXT_TOKENS, Asked, corpus
 from sslm.cli.app import run
 from sslm.engine.model import Model
@@ -301,9 +304,10 @@ def main() -> int:
     """Print the table of one model."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faces")
     parser.add_argument("model", type=Path, help="a .sslm file")
+    model = parser.parse_args().model
     is_same = True
     print(f"{'face':<42} {'same':>7} {'seconds':>8}")
-    for row in compare(parser.parse_args().model):
+    for row in compare(model):
         same = f"{row.count - len(row.differing)}/{row.count}"
         print(f"{row.face:<42} {same:>7} {row.seconds:>8.1f}", *row.differing, sep="  ")
         is_same &= not row.differing

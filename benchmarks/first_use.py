@@ -26,6 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.gguf_files import random_llama_gguf
 from tests.unit.catalog.local_package import NAME, known_stories, write_wheel
 

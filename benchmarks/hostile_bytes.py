@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.gguf_files import gguf_bytes
 from tests.hostile.byte_sweep import (
     MEMORY_GROWTH_BYTES_MAX,

@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.hostile.byte_sweep import cuts, flips
 from tests.hostile.record_trips import record_subjects, record_trip
 from tests.hostile.save_trips import save_subjects, save_trip

@@ -19,6 +19,9 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.signalled import MODULE, SCRIPT, Case, complaints, is_before_start, run
 
 from sslm.convert.conversion import convert_gguf

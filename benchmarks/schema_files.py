@@ -17,6 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.data import shared_data
 
 from sslm.convert.vocabulary import vocabulary_from_gguf

@@ -16,7 +16,11 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Final
+
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.unit.schema.format_checks import CHECKS, walk
 from tests.unit.schema.languages import ALPHABET, UNIVERSE, strings

@@ -17,6 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from benchmarks.schema_masks import Vocabulary
 from benchmarks.schema_webs import webs
 from sslm.errors.base import SslmError

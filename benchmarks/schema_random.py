@@ -13,7 +13,11 @@ import argparse
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any, Final, get_args
+
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.automata import only_in_first
 from tests.schema_maker import Maker

@@ -24,6 +24,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import numpy as np
 from tests.mask_search import BoolArray, MaskSearch
 from tests.schema_maker import Maker

@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from benchmarks.schema_model import SchemaModel, is_valid
 from benchmarks.schema_questions import Question, questions
 from sslm.schema.compiling import compile_schema

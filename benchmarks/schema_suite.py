@@ -21,6 +21,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, get_args
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.schema_oracle import Oracle
 from tests.schema_suite import Group, groups, remotes
 from tests.schema_walks import Walker

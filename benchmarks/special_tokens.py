@@ -10,7 +10,11 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Final
+
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.unit.text.vocabularies import byte_level_fields
 

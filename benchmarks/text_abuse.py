@@ -16,6 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.hostile.text_corpus import FIELDS, MESSAGES, TEMPLATES
 from tests.hostile.text_families import Family, families
 

@@ -1,9 +1,14 @@
 """How long each operation on text takes for the largest input that is accepted."""
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
+
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.hostile.text_families import families
 from tests.unit.text.vocabularies import byte_level_tokenizer, sentencepiece_tokenizer
@@ -69,6 +74,7 @@ def _chat(
 
 def main() -> int:
     """Print processor time and outcome of every operation."""
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     for name, operation in _operations():
         started = time.process_time()
         try:

@@ -13,6 +13,10 @@ import argparse
 import faulthandler
 import sys
 import time
+from pathlib import Path
+
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.stress import (
     Stand,

@@ -1,5 +1,6 @@
 """Writing the seeds: ``python -m fuzz.make_seeds`` puts them beside the targets."""
 
+import argparse
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -48,4 +49,5 @@ def write_seeds() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     write_seeds()

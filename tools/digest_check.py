@@ -5,6 +5,7 @@
 Runs under the interpreter that has the package, which may be an emulated one.
 """
 
+import argparse
 import json
 import platform
 import sys
@@ -18,10 +19,13 @@ MAX_TOKENS = 24
 
 def main() -> None:
     """Verify the model's golden runs and answer one prompt, on each tier with 1 and 2 threads."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("model", metavar="MODEL.sslm")
+    path = parser.parse_args().model
     digests = {}
     for tier in available_tiers():
         for threads in (1, 2):
-            with sslm.load(sys.argv[1], backend="native", tier=tier, threads=threads) as model:
+            with sslm.load(path, backend="native", tier=tier, threads=threads) as model:
                 if not model.verify().ok:
                     sys.exit(f"{tier}, {threads} threads: verify found a difference")
                 answer = model.generate(PROMPT, max_tokens=MAX_TOKENS)

@@ -6,6 +6,7 @@ The table is that of the Python that runs this, and is kept in the repository, s
 means the same with every Python. A newer one is a change of what compiled schemas mean.
 """
 
+import argparse
 import textwrap
 import unicodedata
 from itertools import groupby
@@ -39,4 +40,5 @@ def module_text() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     TARGET.write_text(module_text(), encoding="utf-8")

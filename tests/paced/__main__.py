@@ -7,6 +7,7 @@ library is preloaded into all of them. With 10, all work seems to take ten times
 a tenth. No verdict may change. Needs Linux with glibc, and a C compiler.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -16,7 +17,11 @@ from pathlib import Path
 
 def main() -> int:
     """Build the library, run the tests under it, and return pytest's exit code."""
-    rate, *options = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rate", metavar="RATE", help="a number above 0")
+    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTIONS OF PYTEST")
+    arguments = parser.parse_args()
+    rate, options = arguments.rate, arguments.options
     if float(rate) <= 0:
         raise SystemExit(f"RATE is {rate}, expected a number above 0")
     with tempfile.TemporaryDirectory() as folder:

@@ -443,6 +443,7 @@ def _ascii_tokenizer() -> Any:
 
         vocabulary = TOKENIZER.vocabulary
         vocab_size = TOKENIZER.vocab_size
+        end_token_ids = TOKENIZER.end_token_ids
 
         def token_bytes(self, token_id: int) -> bytes:
             found = TOKENIZER.token_bytes(token_id)

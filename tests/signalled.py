@@ -20,7 +20,7 @@ SCRIPT: Final = (sys.executable, "-c", "import sys; from sslm.cli import main; s
 
 _CHANGING: Final = frozenset({"usage", "elapsed_ms", "ms", "path"})
 """Facts of JSON output that differ from run to run."""
-_END_TIMEOUT_S: Final = 120
+_END_TIMEOUT_S: Final = 240
 
 
 @dataclass(frozen=True, kw_only=True)

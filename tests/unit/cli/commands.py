@@ -48,11 +48,17 @@ class Commands:
         return name
 
 
-def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """Start a command as a process of its own, with pipes for its output."""
+def start(*arguments: object, program: str = PROGRAM, **options: Any) -> subprocess.Popen[str]:
+    """Start a command as a process of its own, with pipes for its output.
+
+    Args:
+        arguments: Of the command.
+        program: In Python, what runs it.
+        options: Of the process.
+    """
     source = str(Path(str(sslm.__file__)).parents[1])
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+        [sys.executable, "-c", program, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

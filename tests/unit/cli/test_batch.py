@@ -6,8 +6,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
-import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -350,12 +348,24 @@ def lines_of(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def wait_for_lines(process: "subprocess.Popen[str]", path: Path, count: int) -> None:
-    for _ in range(6000):
-        if lines_of(path) >= count or process.poll() is not None:
-            return
-        time.sleep(0.005)
-    raise AssertionError("no line came")
+SIGNALLED = """
+import os, signal, sys
+from sslm.cli import main
+from sslm.serving.batch_output import BatchOutput
+
+whole = BatchOutput.append
+
+def append(output, line, **facts):
+    if output.written.rows == {rows}:
+        if "{is_torn}" == "True":
+            os.write(output._file, line[:9])
+        os.kill(os.getpid(), signal.{name})
+    whole(output, line, **facts)
+
+BatchOutput.append = append
+main()
+"""
+"""A job that gets a signal before it writes a line: whoever sends it may come too late."""
 
 
 def test_a_killed_job_goes_on(stories: Path, tmp_path: Path) -> None:
@@ -364,14 +374,15 @@ def test_a_killed_job_goes_on(stories: Path, tmp_path: Path) -> None:
     common = ["-m", str(stories), "-t", "1", "-q"]
     assert run(["batch", str(source), "-o", str(whole), *common]) == 4
     order = random.Random(3)
-    for _ in range(2):
-        process = start("batch", source, "-o", out, *common)
-        wait_for_lines(process, out, lines_of(out) + order.randrange(1, 30))
-        process.kill()
-        process.wait(60)
-        process.communicate()
-        assert 0 < len(out.read_bytes()) < len(whole.read_bytes())
+    for is_torn in (False, True):
+        count = lines_of(out) + order.randrange(1, 30)
+        program = SIGNALLED.format(rows=count, is_torn=is_torn, name="SIGKILL")
+        process = start("batch", source, "-o", out, *common, program=program)
+        process.communicate(timeout=240)
+        assert process.returncode == -signal.SIGKILL
+        assert lines_of(out) == count
         assert whole.read_bytes().startswith(out.read_bytes())
+        assert out.read_bytes().endswith(b"\n") is not is_torn
     assert run(["batch", str(source), "-o", str(out), *common]) == 4
     assert out.read_bytes() == whole.read_bytes()
 
@@ -379,18 +390,19 @@ def test_a_killed_job_goes_on(stories: Path, tmp_path: Path) -> None:
 def test_an_interrupted_job_goes_on(stories: Path, tmp_path: Path) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
     source.write_text("".join(rows(400)))
-    process = start("batch", source, "-o", out, "-m", stories, "-t", 1)
-    wait_for_lines(process, out, 3)
+    program = SIGNALLED.format(rows=3, is_torn=False, name="SIGSTOP")
+    process = start("batch", source, "-o", out, "-m", stories, "-t", 1, program=program)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    assert lines_of(out) == 3
     # Nobody else may write it meanwhile.
     other = start("batch", source, "-o", out, "-m", stories, "-t", 1)
-    os.kill(process.pid, signal.SIGSTOP)
     try:
-        _, error = other.communicate(timeout=60)
+        _, error = other.communicate(timeout=240)
         assert (other.returncode, "another process" in error) == (5, True), error
+        process.send_signal(signal.SIGINT)
     finally:
         os.kill(process.pid, signal.SIGCONT)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=240)
     assert process.returncode == 130
     assert "the same command writes the others" in error
     assert "Traceback" not in error

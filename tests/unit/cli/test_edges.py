@@ -42,7 +42,7 @@ def sslm_process(
         stdin=subprocess.DEVNULL if data is None else None,
         capture_output=True,
         env=os.environ | ENVIRONMENT | variables,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

@@ -158,18 +158,31 @@ def test_work_that_cannot_tell_how_far_it_is_is_seen(
     monkeypatch.setattr("sslm.cli.output._DELAY_NS", 1)
     monkeypatch.setattr("sslm.cli.unmeasured._REMINDER_S", 0.001)
     before = threading.active_count()
-    with progress(is_shown=True) as report, unmeasured(report, "compile"):
-        time.sleep(0.05)
+    told: list[str] = []
+
+    def noted(report: Report) -> Report:
+        def note(what: str, done: int, total: int) -> None:
+            report(what, done, total)
+            told.append(what)
+
+        return note
+
+    def wait_for(what: str, count: int) -> None:
+        while told.count(what) < count:
+            time.sleep(0.001)
+
+    with progress(is_shown=True) as report, unmeasured(noted(report), "compile"):
+        wait_for("compile", 5)
     assert capsys.readouterr().err == "compile\n"
-    with progress(is_shown=True) as report, unmeasured(report, "compile") as tell:
+    with progress(is_shown=True) as report, unmeasured(noted(report), "compile") as tell:
         tell("compile masks", 1, 4)
         # What is repeated is the latest, which needs no line again.
-        time.sleep(0.05)
+        wait_for("compile masks", 5)
         tell("compile masks", 4, 4)
     lines = ["compile", "compile masks: 25 %", "compile masks: 100 %"]
     assert capsys.readouterr().err.splitlines() == lines
-    with progress(is_shown=False) as report, compiling(report):
-        time.sleep(0.05)
+    with progress(is_shown=False) as report, compiling(noted(report)):
+        wait_for("compiling the schema", 3)
     assert capsys.readouterr().err == ""
     with pytest.raises(KeyboardInterrupt), unmeasured(lambda what, done, total: None, "compile"):
         raise KeyboardInterrupt

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.gguf_files import gguf_bytes
 from tests.hostile.byte_sweep import (
+    CALL_COUNT_MAX,
     MEMORY_GROWTH_BYTES_MAX,
-    SECONDS_MAX,
     Case,
     Sweep,
     Trip,
@@ -97,7 +97,7 @@ def print_sweep(name: str, found: Sweep) -> None:
     print(
         f"\n{name}: {found.cases} cases, {refused} refused, {found.loaded} loaded, "
         f"{len(found.failures)} failed; at most {found.growth_bytes / (1 << 20):.1f} MiB "
-        f"and {found.seconds:.2f} s a case"
+        f"and {found.calls} calls, {found.seconds:.2f} s a case"
     )
     for refusal, count in found.refusals.most_common():
         print(f"{count:8}  {refusal.error:32} {refusal.validator}")
@@ -119,7 +119,8 @@ def as_json(name: str, found: Sweep) -> dict[str, object]:
         "growth_bytes": found.growth_bytes,
         "growth_bytes_max": MEMORY_GROWTH_BYTES_MAX,
         "seconds": found.seconds,
-        "seconds_max": SECONDS_MAX,
+        "calls": found.calls,
+        "calls_max": CALL_COUNT_MAX,
     }
 
 

@@ -31,7 +31,7 @@ from sslm.text.tokenizer import Tokenizer
 TIME_LIMIT_S: Final = 1.0
 MEMORY_LIMIT_BYTES: Final = 64 << 20
 
-_KILL_TIME_S: Final = 20
+_KILL_TIME_S: Final = 120
 _MARKED: Final = "<|im_end|>"
 _SHOWN_CHARS_MAX: Final = 100
 

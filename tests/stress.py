@@ -140,7 +140,7 @@ def in_threads(
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(seconds + 60)
+            thread.join(seconds + 240)
     if any(thread.is_alive() for thread in threads):
         # Also tells those that do not hang to end.
         errors.append(AssertionError("a thread hangs, or it is never enough"))
@@ -335,7 +335,7 @@ def models_that_close(seconds: float, seed: int) -> int:
             time.sleep(dice.random() * 0.01)
             model.close()
             for thread in threads:
-                thread.join(60)
+                thread.join(240)
         assert not any(thread.is_alive() for thread in threads), "a thread hangs"
         assert [type(error) for error in errors] == [ObjectClosedError] * 3, errors
         assert pool.free_tokens == pool.tokens

@@ -25,6 +25,12 @@ from sslm.text import template_date
 ROOT = Path(__file__).parents[1]
 SEEDS_SIZE_BYTES_MAX = 300_000
 
+
+@pytest.fixture(autouse=True)
+def _how_long_is_for_campaigns_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "SECONDS_MAX", 100.0)
+
+
 each_target = pytest.mark.parametrize("name", NAMES)
 
 

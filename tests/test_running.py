@@ -87,7 +87,7 @@ def outcome(folder: Path, text: str, *options: str, ignored: tuple[int, ...] = (
     ids=["none ignored", "interrupts ignored", "all ignored"],
 )
 def test_tests_hear_signals_that_the_run_ignores(tmp_path: Path, ignored: tuple[int, ...]) -> None:
-    told = outcome(tmp_path, SIGNALLED, "-o", "timeout=60", ignored=ignored)
+    told = outcome(tmp_path, SIGNALLED, "-o", "timeout=240", ignored=ignored)
     assert "4 passed" in told.splitlines()[-1], told
 
 

@@ -216,7 +216,7 @@ def test_a_plan_in_use_is_not_closed(model: RandomProgram) -> None:
         except PlanBusyError:
             continue
         break
-    running.join(20)
+    running.join(240)
     assert len(errors) == 1
 
 
@@ -310,7 +310,7 @@ def test_a_flag_that_is_set_and_cleared_cancels_too(model: RandomProgram, thread
     pointer = library.ffi.from_buffer("int32_t[]", flag)
     statuses: set[int] = set()
     # On a busy machine the other thread may not run at all for a while.
-    given_up_at = time.monotonic() + 60
+    given_up_at = time.monotonic() + 200
     try:
         for index in itertools.count():
             statuses.add(run_watched(plan, span_of(model, 64), pointer, expected))
@@ -439,7 +439,7 @@ def test_threads_do_not_survive_a_fork(model: RandomProgram, threads: int) -> No
     results = context.SimpleQueue()
     process = context.Process(target=child, args=(plan, span_of(model), results))
     process.start()
-    process.join(20)
+    process.join(240)
     assert process.exitcode == 0
     assert results.get() == ("ran" if threads == 1 else (os.getpid(), process.pid))
     plan.run(0, 1, [span_of(model)])

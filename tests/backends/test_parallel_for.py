@@ -176,7 +176,7 @@ def test_a_hook_without_threads_survives_a_fork(wide: RandomProgram) -> None:
     results = context.SimpleQueue()
     process = context.Process(target=child, args=(stepper.plan, stepper.memory, results))
     process.start()
-    process.join(30)
+    process.join(240)
     assert process.exitcode == 0
     stepper.run(3)
     assert results.get() == bytes(stepper.memory.digests[0])

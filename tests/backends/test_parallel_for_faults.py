@@ -275,7 +275,7 @@ def test_a_hook_cannot_run_its_own_plan(wide: RandomProgram) -> None:
 
 def test_other_threads_compute_while_a_task_does(wide: RandomProgram) -> None:
     """The tasks of a Python hook hold no lock: two of them are in the library at once."""
-    inside = threading.Barrier(2, timeout=30)
+    inside = threading.Barrier(2, timeout=240)
 
     def meet(task: hooks.Task, task_count: int) -> None:
         def run(index: int) -> None:

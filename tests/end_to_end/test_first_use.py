@@ -55,7 +55,7 @@ def test_after_a_kill_the_next_one_is_right(
 ) -> None:
     cache = tmp_path / "cache"
     killed = start(setting, cache, end=(what, 1, signal.SIGKILL))
-    killed.communicate(timeout=120)
+    killed.communicate(timeout=240)
     assert killed.returncode == -signal.SIGKILL
     assert left_behind(cache) != []
     # The fetched file need not be fetched again for this.

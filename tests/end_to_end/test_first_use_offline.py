@@ -64,7 +64,7 @@ def test_nothing_opens_a_socket_when_fetching_is_forbidden(tmp_path: Path) -> No
         capture_output=True,
         check=False,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

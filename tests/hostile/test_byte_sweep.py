@@ -126,8 +126,8 @@ def test_memory_beyond_the_bound_is_a_failure() -> None:
     assert found.failures == ["case 1: MemoryError: "]
 
 
-def test_time_beyond_the_bound_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(byte_sweep, "SECONDS_MAX", 0.01)
-    found = outcome(lambda _: None if sum(range(3_000_000)) else "")
+def test_work_beyond_the_bound_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(byte_sweep, "CALL_COUNT_MAX", 1000)
+    found = outcome(lambda _: None if [abs(n) for n in range(1000)] else "")
     assert [one.partition(" took")[0] for one in found.failures] == ["case 1:"]
-    assert found.seconds > 0.01
+    assert 1000 < found.calls < 1100

@@ -193,5 +193,5 @@ asyncio.run(main())
 {ending}
 """
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, check=False, capture_output=True, timeout=60, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, timeout=240, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -35,7 +35,7 @@ def held() -> dict[str, int]:
 
 def is_soon(condition: Callable[[], bool]) -> bool:
     """Tell whether something becomes true, given time for threads that end to end."""
-    for _ in range(200):
+    for _ in range(4000):
         gc.collect()
         if condition():
             return True

@@ -644,7 +644,7 @@ def test_one_sequence_in_many_threads(model: Model) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(240)
         assert sequence.result() == expected
     assert {type(error) for error in errors} <= {SequenceInUseError}
     sequence.close()

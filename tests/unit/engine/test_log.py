@@ -50,5 +50,5 @@ with sslm.load({str(stories_artifact())!r}, threads=2) as model:
     model.verify()
 """
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, check=False, capture_output=True, timeout=60)
+    done = subprocess.run(command, check=False, capture_output=True, timeout=240)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

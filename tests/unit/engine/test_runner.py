@@ -147,7 +147,7 @@ def test_a_fork_is_refused_even_where_the_lock_is_held(backend: Backend) -> None
         # As if another thread were computing a slice.
         with runner._turns.turn():
             process.start()
-        process.join(20)
+        process.join(240)
         if process.is_alive():
             process.kill()
         assert process.exitcode == 0

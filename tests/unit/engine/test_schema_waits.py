@@ -80,7 +80,7 @@ def test_other_coroutines_run_while_a_schema_is_compiled(model: Model, name: str
 
         @staticmethod
         def model_json_schema() -> Options:
-            assert ran.wait(20), "no other coroutine ran meanwhile"
+            assert ran.wait(240), "no other coroutine ran meanwhile"
             return {"enum": [1]}
 
         @staticmethod
@@ -145,7 +145,7 @@ def test_a_deadline_of_a_coroutine_does_not_wait_for_a_schema(model: Model, name
 
         @staticmethod
         def model_json_schema() -> Options:
-            is_over.wait(20)
+            is_over.wait(240)
             return {"enum": [1]}
 
     async def main() -> None:
@@ -171,7 +171,7 @@ def test_a_cancelled_task_stops_compiling_and_breaks_nothing(model: Model, name:
         def note(what: str, done: int, total: int) -> None:
             told.append(what)
             loop.call_soon_threadsafe(is_compiling.set)
-            assert is_cancelled.wait(20)
+            assert is_cancelled.wait(240)
 
         every = coroutines(model)
         task = asyncio.create_task(every[name](schema=SCHEMA, on_schema_progress=note))
@@ -208,7 +208,7 @@ def test_a_model_that_is_closed_does_not_wait_for_a_schema() -> None:
         def note(what: str, done: int, total: int) -> None:
             told.append(what)
             loop.call_soon_threadsafe(is_compiling.set)
-            assert may_go_on.wait(20)
+            assert may_go_on.wait(240)
 
         task = asyncio.create_task(opened.agenerate("a", schema=SCHEMA, on_schema_progress=note))
         await is_compiling.wait()
@@ -232,7 +232,7 @@ def test_a_session_that_is_closed_does_not_wait_for_a_schema(model: Model) -> No
         told.append(what)
         closer = threading.Thread(target=session.close)
         closer.start()
-        closer.join(20)
+        closer.join(240)
 
     with pytest.raises(ObjectClosedError):
         session.say("a", schema=SCHEMA, on_schema_progress=close)

@@ -577,7 +577,7 @@ def test_closing_while_another_thread_computes(plan: Plan) -> None:
 
     def pause(*facts: object) -> None:
         is_running.set()
-        may_go_on.wait(10)
+        may_go_on.wait(240)
 
     def work() -> None:
         try:
@@ -587,10 +587,10 @@ def test_closing_while_another_thread_computes(plan: Plan) -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    is_running.wait(10)
+    is_running.wait(240)
     owner.close()
     may_go_on.set()
-    thread.join(10)
+    thread.join(240)
     assert [type(error) for error in ends] == [ObjectClosedError]
     assert owner.pool.held_page_count == 0
 

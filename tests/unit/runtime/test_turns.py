@@ -31,7 +31,7 @@ def test_turns_come_in_the_order_of_asking() -> None:
             while len(turns._queue) < index + 2:
                 time.sleep(0.001)
     for thread in threads:
-        thread.join(10)
+        thread.join(240)
     assert order == [0, 1, 2, 3, 4]
     assert not turns._queue
 
@@ -55,7 +55,7 @@ def test_who_asks_again_at_once_waits_for_the_others() -> None:
             threads.append(in_thread(lambda name=name: work(name)))
             wait_for(index + 2)
     for thread in threads:
-        thread.join(60)
+        thread.join(240)
     assert "".join(order) == "abc" * 5
 
 
@@ -75,7 +75,7 @@ def test_one_that_waits_can_be_cancelled() -> None:
         while len(turns._queue) < 2:
             time.sleep(0.001)
         cancellation.set()
-        thread.join(10)
+        thread.join(240)
         assert len(errors) == 1
         assert len(turns._queue) == 1
     with turns.turn():

@@ -1,7 +1,6 @@
 """JSON of strangers: what is read, what is refused, and that both take little time."""
 
 import json
-import time
 from decimal import Decimal
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from sslm import limits
 from sslm.errors.batches import BatchLineSyntaxError
 from sslm.serving.json_text import read_json
+from tests.call_count import calls_of
 
 
 def refusal(data: bytes) -> str:
@@ -73,10 +73,9 @@ def test_what_is_refused(data: bytes, reason: str) -> None:
         b"0" * (1 << 21),
     ],
 )
-def test_no_text_takes_long(data: bytes) -> None:
-    started = time.process_time()
-    refusal(data)
-    assert time.process_time() - started < 2
+def test_no_text_takes_much_work(data: bytes) -> None:
+    """Some calls for all of it; of what is quadratic in C, no test would see the end."""
+    assert calls_of(lambda: refusal(data)) < 100
 
 
 def test_the_deepest_and_longest_that_is_allowed() -> None:

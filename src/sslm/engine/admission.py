@@ -1,7 +1,7 @@
 """Counting the bytes that a model's requests hold at one time."""
 
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 from weakref import WeakSet
 
 from sslm.errors.runtime import MemoryBudgetError
@@ -30,8 +30,15 @@ class Lease:
         self.end()
 
 
+class Spare(Protocol):
+    """Memory that nobody needs, kept because it may be asked for again."""
+
+    def shrink(self, most_bytes: int) -> None:
+        """Let go of what exceeds so many bytes, which may be none."""
+
+
 class Admission:
-    """A bound on bytes that several threads ask for.
+    """A bound on bytes that several threads ask for. Spare memory gives way to them.
 
     What is held is summed over the leases that are alive, not counted up and down: an interrupt
     between two steps can then lose a lease, but no bytes.
@@ -45,6 +52,12 @@ class Admission:
         # Not a lock, which an interrupt at the end of its block would leave locked.
         self._turns = Turns()
         self._leases: WeakSet[Lease] = WeakSet()
+        # Whose owners know the admission: a cycle would keep them after the model was dropped.
+        self._spares: WeakSet[Spare] = WeakSet()
+
+    def add_spare(self, spare: Spare) -> None:
+        """Have memory kept within what the leases leave of the bound."""
+        self._spares.add(spare)
 
     def free_bytes(self) -> int | None:
         """Return how many bytes would still be admitted, or None if there is no bound."""
@@ -60,9 +73,21 @@ class Admission:
             MemoryBudgetError: If they exceed the bound beside those that others hold.
         """
         with self._turns.turn():
-            needed = size_bytes + sum(lease.size_bytes for lease in self._leases)
-            if self._limit_bytes is not None and needed > self._limit_bytes:
-                raise MemoryBudgetError(what, needed, self._limit_bytes)
-            lease = Lease(size_bytes)
-            self._leases.add(lease)
-            return lease
+            held = sum(lease.size_bytes for lease in self._leases)
+            needed, limit = held + size_bytes, self._limit_bytes
+            if limit is None or needed <= limit:
+                lease = Lease(size_bytes)
+                self._leases.add(lease)
+                self._shrink_spares(needed)
+                return lease
+            raise MemoryBudgetError(what, needed, limit)
+
+    def trim(self) -> None:
+        """Have spare memory give way to what is held."""
+        with self._turns.turn():
+            self._shrink_spares(sum(lease.size_bytes for lease in self._leases))
+
+    def _shrink_spares(self, held_bytes: int) -> None:
+        if self._limit_bytes is not None:
+            for spare in self._spares:
+                spare.shrink(self._limit_bytes - held_bytes)

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from sslm import limits
 from sslm.artifact.file_bytes import CopiedFile
 from sslm.artifact.stored_schemas import StoredSchemas
+from sslm.engine.admission import Admission, Lease
 from sslm.engine.kept_schemas import KeptSchema, KeptSchemas
 from sslm.engine.one_at_a_time import OneAtATime
 from sslm.engine.schema import Schema
@@ -40,6 +41,7 @@ class AnswerSchema:
         is_fitted: Whether it is completed within its tokens, and not cut off.
         allows_ends: Whether a token that ends answers may be chosen wherever the text may end.
         kind: The class that the schema was made of, or None.
+        lease: Of the memory that the schema takes.
     """
 
     bound: BoundSchema
@@ -48,6 +50,7 @@ class AnswerSchema:
     is_fitted: bool
     allows_ends: bool
     kind: type | None
+    lease: Lease = dataclasses.field(repr=False, compare=False)
 
     def require_room(self, max_tokens: int) -> None:
         """Raise SchemaBudgetTokensError if no answer that is to fit has so few tokens."""
@@ -75,6 +78,7 @@ class SchemaBinder:
         end_ids: With which the model ends an answer.
         is_pinned: Whether the file is known to be the one that was meant, so that its schemas need
             not be compiled again and compared.
+        admission: Of the model's memory, in which compiled schemas count; None has no bound.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class SchemaBinder:
         *,
         end_ids: frozenset[int],
         is_pinned: bool,
+        admission: Admission | None = None,
     ) -> None:
         self._stored = stored
         self._tokenizer = tokenizer
@@ -92,6 +97,8 @@ class SchemaBinder:
         self._trusted: set[str] = set()
         self._makers = OneAtATime()
         self._kept = KeptSchemas(self._makers)
+        self._admission = Admission(None) if admission is None else admission
+        self._admission.add_spare(self._kept)
 
     def is_stored(self, name: str) -> bool:
         """Whether the file has a schema of this name."""
@@ -122,6 +129,7 @@ class SchemaBinder:
             report: Told how far making it is; what it raises ends that, and nothing is kept.
 
         Raises:
+            MemoryBudgetError: If the compiled schema does not fit ``memory_bytes``.
             SslmError: As finding, compiling and checking a schema.
         """
         allows_ends = end_of_text != "never"
@@ -137,6 +145,7 @@ class SchemaBinder:
             is_fitted=finish != "cut",
             allows_ends=allows_ends,
             kind=source.kind if isinstance(source, Schema) else _class(source),
+            lease=found.lent(self._admission),
         )
 
     def _made(self, source: object, report: Report) -> KeptSchema:

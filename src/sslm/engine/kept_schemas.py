@@ -1,14 +1,17 @@
 """Schemas that a model has made of what callers gave, kept for the next request."""
 
 import copy
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
 from typing import Final
 
 from sslm import limits
+from sslm.engine.admission import Admission, Lease
 from sslm.engine.one_at_a_time import OneAtATime
 from sslm.errors.base import ArtifactError, SchemaError
+from sslm.errors.runtime import MemoryBudgetError
 from sslm.schema.bound_schema import BoundSchema
 from sslm.threads import new_lock
 
@@ -24,6 +27,35 @@ class KeptSchema:
     def __init__(self, schema: BoundSchema, name: str) -> None:
         self.schema = schema
         self.name = name
+        self._lease: Callable[[], Lease | None] = lambda: None
+        self._is_being_lent = False
+
+    def lent(self, admission: Admission) -> Lease:
+        """Return a lease of its bytes, which answers that follow it at one time share.
+
+        Raises:
+            MemoryBudgetError: If they do not fit the bound beside what others hold.
+        """
+        lease = self._lease()
+        if lease is None:
+            # Otherwise it would be let go of to make room for itself.
+            self._is_being_lent = True
+            try:
+                lease = admission.admit("a compiled schema", self.size_bytes)
+            except MemoryBudgetError:
+                self._is_being_lent = False
+                admission.trim()
+                raise
+            finally:
+                self._is_being_lent = False
+            self._lease = weakref.ref(lease)
+        return lease
+
+    @property
+    def idle_size_bytes(self) -> int:
+        """What it takes, or 0 while answers that follow it have that admitted."""
+        is_idle = self._lease() is None and not self._is_being_lent
+        return self.size_bytes if is_idle else 0
 
     @cached_property
     def endless(self) -> BoundSchema:
@@ -115,5 +147,22 @@ class KeptSchemas:
                 len(self._kept) > limits.KEPT_SCHEMA_COUNT_MAX
                 or sum(self._sizes_bytes.values()) > limits.KEPT_SCHEMAS_SIZE_BYTES_MAX
             ):
-                oldest, _ = self._kept.popitem(last=False)
-                del self._sizes_bytes[oldest]
+                self._drop_oldest()
+
+    def shrink(self, most_bytes: int) -> None:
+        """Let go of the oldest until those that no answer follows take at most so many bytes."""
+        with self._lock:
+            while self._kept and self._idle_bytes() > most_bytes:
+                self._drop_oldest()
+
+    def _idle_bytes(self) -> int:
+        used = (
+            found.size_bytes - found.idle_size_bytes
+            for found in self._kept.values()
+            if isinstance(found, KeptSchema)
+        )
+        return sum(self._sizes_bytes.values()) - sum(used)
+
+    def _drop_oldest(self) -> None:
+        oldest, _ = self._kept.popitem(last=False)
+        del self._sizes_bytes[oldest]

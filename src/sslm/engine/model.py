@@ -262,6 +262,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
                 self.tokenizer,
                 end_ids=self._stop_token_ids,
                 is_pinned=self._is_pinned,
+                admission=self._runner.admission,
             )
         return self._model_schemas
 

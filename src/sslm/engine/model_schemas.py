@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from sslm.engine.admission import Admission
 from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ class ModelSchemas:
         *,
         end_ids: frozenset[int],
         is_pinned: bool,
+        admission: Admission,
     ) -> None:
-        self._given = stored, tokenizer, end_ids, is_pinned
+        self._given = stored, tokenizer, end_ids, is_pinned, admission
         self._binders: dict[str, SchemaBinder] = {}
 
     def __call__(self) -> "SchemaBinder":
@@ -30,8 +32,10 @@ class ModelSchemas:
             # Not with the package: what compiles schemas takes a while to import.
             from sslm.engine.answer_schema import SchemaBinder
 
-            stored, tokenizer, end_ids, is_pinned = self._given
-            made = SchemaBinder(stored, tokenizer, end_ids=end_ids, is_pinned=is_pinned)
+            stored, tokenizer, end_ids, is_pinned, admission = self._given
+            made = SchemaBinder(
+                stored, tokenizer, end_ids=end_ids, is_pinned=is_pinned, admission=admission
+            )
             # In one step, so that threads that come at once get the same.
             found = self._binders.setdefault("", made)
         return found

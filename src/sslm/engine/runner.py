@@ -99,7 +99,8 @@ class Runner:
         """What units took so far, of slices whose time was bounded."""
         self._owner = OwningProcess("model")
         self._turns = Turns()
-        self._admission = Admission(memory_bytes)
+        self.admission = Admission(memory_bytes)
+        """Of all that the model's memory is for."""
         self.scratch_size_bytes = backend.scratch_size_bytes(
             self.program,
             artifact.tensors,
@@ -109,7 +110,7 @@ class Runner:
         # What the caller brings is the caller's to count.
         self.own_scratch_size_bytes = self.scratch_size_bytes if workspace is None else 0
         # Held as long as the runner, as leases end when nobody holds them.
-        self._lease = self._admission.admit(
+        self._lease = self.admission.admit(
             "weights and scratch", artifact.file_size_bytes + self.own_scratch_size_bytes
         )
         self._plan: Plan | None = backend.compile(
@@ -155,12 +156,12 @@ class Runner:
             ForkedProcessError: If the model was opened by another process.
         """
         self.require_owner()
-        return self._admission.admit(what, size_bytes)
+        return self.admission.admit(what, size_bytes)
 
     @property
     def free_bytes(self) -> int | None:
         """Bytes that would still be admitted, or None if there is no bound."""
-        return self._admission.free_bytes()
+        return self.admission.free_bytes()
 
     def run(self, sequence: Sequence, cancellation: Cancellation | None) -> None:
         """Run the next chunk of one sequence; see :meth:`advance`."""

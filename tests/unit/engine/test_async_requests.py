@@ -109,7 +109,7 @@ def test_more_open_streams_than_threads(model: Model) -> None:
 
 
 def held_bytes(model: Model) -> int:
-    return sum(lease.size_bytes for lease in model._runner._admission._leases)
+    return sum(lease.size_bytes for lease in model._runner.admission._leases)
 
 
 def test_a_cancelled_task_has_rolled_back_before_it_goes_on(model: Model) -> None:

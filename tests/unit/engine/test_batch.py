@@ -47,7 +47,7 @@ def model() -> Iterator[Model]:
 
 
 def held_bytes(model: Model) -> int:
-    return sum(lease.size_bytes for lease in model._runner._admission._leases)
+    return sum(lease.size_bytes for lease in model._runner.admission._leases)
 
 
 def request(ids: list[int], max_tokens: int) -> Request:

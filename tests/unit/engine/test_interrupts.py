@@ -55,7 +55,7 @@ class InterruptAt:
 
 
 def held_bytes(model: Model) -> int:
-    return sum(lease.size_bytes for lease in model._runner._admission._leases)
+    return sum(lease.size_bytes for lease in model._runner.admission._leases)
 
 
 def test_an_interrupt_at_any_line_leaves_the_model_usable(model: Model) -> None:

@@ -10,9 +10,12 @@ import pytest
 from sslm import limits
 from sslm.artifact.stored_schemas import StoredSchemas
 from sslm.engine import answer_schema
+from sslm.engine.admission import Admission
 from sslm.engine.answer_schema import AnswerSchema, SchemaBinder
+from sslm.engine.kept_schemas import KeptSchema
 from sslm.engine.model import Model
 from sslm.engine.schema import Schema
+from sslm.errors.runtime import MemoryBudgetError
 from sslm.errors.schema_documents import MalformedSchemaError
 from sslm.schema.bound_schema import BoundSchema
 from tests.converted import talking_artifact
@@ -68,6 +71,64 @@ def test_as_many_are_kept_as_have_room(
     for number in (50, 49, 49):
         binder.answer_schema({"const": number})
     assert compiled[50:] == [{"const": 50}, {"const": 49}]
+
+
+def test_those_that_are_kept_give_way_to_what_is_asked_for(
+    binder: SchemaBinder, compiled: list[object]
+) -> None:
+    one = KeptSchema(bound(binder, 0), "").size_bytes + len('{"const": 0}')
+    admission = Admission(10 * one)
+    with Model(talking_artifact()) as model:
+        other = SchemaBinder(
+            StoredSchemas({}),
+            model.tokenizer,
+            end_ids=frozenset([2]),
+            is_pinned=False,
+            admission=admission,
+        )
+    compiled.clear()
+    for number in range(4):
+        bound(other, number)
+    # Nobody follows them: all of the memory is free, and none of it was given up.
+    assert admission.free_bytes() == 10 * one
+    bound(other, 0)
+    assert len(compiled) == 4
+    with admission.admit("a sequence", 8 * one):
+        # There is room for two beside it, those that were asked for last.
+        for number in (3, 0):
+            bound(other, number)
+        assert len(compiled) == 4
+        bound(other, 1)
+        assert compiled[4:] == [{"const": 1}]
+    with admission.admit("a sequence", 10 * one):
+        with pytest.raises(MemoryBudgetError, match="a compiled schema"):
+            bound(other, 1)
+        assert len(compiled) == 6
+    # Not even what was refused is kept where there is no room.
+    bound(other, 1)
+    assert len(compiled) == 7
+
+
+def test_a_schema_that_answers_follow_counts_once(binder: SchemaBinder) -> None:
+    admission = Admission(1 << 20)
+    with Model(talking_artifact()) as model:
+        other = SchemaBinder(
+            StoredSchemas({}),
+            model.tokenizer,
+            end_ids=frozenset([2]),
+            is_pinned=False,
+            admission=admission,
+        )
+    answers = [other.answer_schema({"const": 0}, None, end) for end in (None, "never")]
+    size = KeptSchema(answers[0].bound, "").size_bytes
+    assert admission.free_bytes() == (1 << 20) - size
+    with pytest.raises(MemoryBudgetError):
+        admission.admit("a sequence", (1 << 20) - size + 1)
+    del answers
+    # Kept all the same, it gives way.
+    assert admission.free_bytes() == 1 << 20
+    with admission.admit("a sequence", 1 << 20):
+        pass
 
 
 def test_a_schema_is_kept_with_and_without_ends(binder: SchemaBinder) -> None:

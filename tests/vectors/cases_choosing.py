@@ -140,7 +140,7 @@ def score_vectors() -> Iterator[Vector]:
         2**62 - 1,
         ABSENT,
     )
-    for exponent in (-110, -84, -83, -82, -60, -21, -20, -19, 0, 11, 12, 24):
+    for exponent in (-110, -84, -83, -82, -60, -21, -20, -19, 0, 11, 12, 24, 43, 44, 45, 200):
         for logit in logits:
             yield {
                 "name": f"{logit} at {exponent}",

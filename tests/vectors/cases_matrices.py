@@ -231,10 +231,52 @@ def _linear_extremes() -> Iterator[Vector]:
     )
 
 
+def _linear_left_shifts() -> Iterator[Vector]:
+    """Sums that take more than 64 bits once they are shifted, and those around the clamp."""
+    # Times a mantissa of 2^23, these are 2^40 and 2^39, which shifted by 24 wrap to 0 and to -2^63 in
+    # 64 bits; 2^36, where they may be clamped; and the next smaller and larger ones.
+    sums = (2**17, 2**16, 2**13, 2**13 - 1, 2**13 + 1, 64, 63, 1)
+    signed_sums = [sign * size for size in sums for sign in (1, -1)]
+    # A row of codes 2048 and 1, so that weights up to 64 make every one of these sums.
+    weights = [_two_weights(size) for size in signed_sums]
+    ends = [INT32_MAX if size < 0 else -INT32_MAX for size in signed_sums]
+    for shift in (24, 23, 12, 2, 1, 0):
+        for what, bias, old in (("alone", None, None), ("against both ends", ends, ends)):
+            yield _linear_vector(
+                f"left shift {shift}, {what}",
+                [2048, 1],
+                17,
+                weights,
+                [2**23] * len(weights),
+                17 - shift,
+                bias=bias,
+                old=old,
+            )
+    # A mantissa without trailing zeros: shifted, these wrap to the other sign.
+    for exponent, exponent_max in ((17, 17), (48, 48)):
+        yield _linear_vector(
+            f"left shift 24 of odd products, exponent {exponent}",
+            [CODE_MAX] * 8,
+            exponent,
+            [[64] * 8, [-64] * 8, [127] * 8, [-127] * 8, [1] * 8, [-1] * 8],
+            [MANTISSA_MAX] * 6,
+            exponent - 24,
+            exponent_max=exponent_max,
+        )
+
+
+def _two_weights(size: int) -> list[int]:
+    high = round(size / 2048)
+    low = size - 2048 * high
+    assert abs(high) <= 127 >= abs(low)
+    return [high, low]
+
+
 def linear_vectors() -> Iterator[Vector]:
     rng = Random("linear")
     yield from _linear_edges(rng)
     yield from _linear_extremes()
+    yield from _linear_left_shifts()
     shapes = (
         (1, 1),
         (1, 3),

@@ -27,7 +27,7 @@ def test_facts_are_positional_or_named() -> None:
 
 
 def test_facts_of_a_base_come_with_it() -> None:
-    error = VocabSizeError(0, 1, at_most=9)
+    error = VocabSizeError("vocab_size", 0, 1, at_most=9)
     assert (error.value, error.at_least, error.at_most) == (0, 1, 9)
     assert str(error) == "vocab_size is 0; it must be from 1 to 9"
     assert error.status is Status.VOCAB_SIZE
@@ -55,7 +55,7 @@ def test_wrong_facts_are_a_type_error(values: tuple[Any, ...], named: dict[str, 
     [
         EmptyPromptError(),
         TokenIdRangeError(1 << 70, 0, largest=5),
-        VocabSizeError(0, 1, 9),
+        VocabSizeError("é", 0, 1, 9),
         TensorShapeError("é", (1, 2), 3, 8),
     ],
 )

@@ -233,8 +233,8 @@ def _linear_extremes() -> Iterator[Vector]:
 
 def _linear_left_shifts() -> Iterator[Vector]:
     """Sums that take more than 64 bits once they are shifted, and those around the clamp."""
-    # Times a mantissa of 2^23, these are 2^40 and 2^39, which shifted by 24 wrap to 0 and to -2^63 in
-    # 64 bits; 2^36, where they may be clamped; and the next smaller and larger ones.
+    # Times a mantissa of 2^23, these are 2^40 and 2^39, which shifted by 24 wrap to 0 and to -2^63
+    # in 64 bits; 2^36, where they may be clamped; and the next smaller and larger ones.
     sums = (2**17, 2**16, 2**13, 2**13 - 1, 2**13 + 1, 64, 63, 1)
     signed_sums = [sign * size for size in sums for sign in (1, -1)]
     # A row of codes 2048 and 1, so that weights up to 64 make every one of these sums.

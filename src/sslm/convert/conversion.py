@@ -124,7 +124,7 @@ def _convert(
 ) -> tuple[ArtifactParts, TensorStream]:
     """Return all of the artifact but its golden runs."""
     with GgufModelSource.open(source) as model:
-        formats.check_columns(model.config)
+        formats.check_columns(model.config, model.name_in_file)
         # Of what was opened: another file may have taken the name since.
         digest = _sha256(model.file.content, on_progress)
         vocabulary = vocabulary_from_gguf(model.file.metadata)

@@ -92,6 +92,10 @@ class GgufModelSource(Closing):
             return np.zeros(self._shapes[name], np.float32)
         return dequantize(self._tensors[name])
 
+    def name_in_file(self, name: str) -> str:
+        """Return what the file calls a weight of this canonical name."""
+        return self._names.gguf_name(name)
+
     def largest_weight(self) -> tuple[str, tuple[int, ...], float]:
         """Return the weight of the largest magnitude: its tensor's name in the file, index, value.
 

@@ -5,9 +5,12 @@ from typing import Final
 
 from sslm import limits
 from sslm.convert.architectures import ArchitectureNames
+from sslm.errors.base import SslmError
 from sslm.errors.gguf import GgufWrongValueTypeError
 from sslm.errors.model import (
     MixtureOfExpertsError,
+    ModelContextError,
+    ModelNumberError,
     UnsupportedHyperparameterError,
     UnsupportedRopeScalingError,
 )
@@ -20,6 +23,8 @@ from sslm.model.config import ModelConfig, RopeScaling, RopeScalingKind
 _TOKENS_KEY: Final = "tokenizer.ggml.tokens"
 _COUNT_TYPES: Final = (ValueType.UINT32, ValueType.INT32)
 _F32_MAX: Final = float.fromhex("0x1.fffffep+127")
+_CONTEXT_TOKENS_MIN: Final = 2
+"""A prompt of one token, and one to answer: less is no context."""
 _CAUSAL_KEY: Final = "attention.causal"
 _ROTATION_PREFIX: Final = "prism.hadamard."
 _NEUTRAL_NUMBERS: Final[dict[str, tuple[float, ...]]] = {
@@ -44,7 +49,14 @@ def config_from_gguf(file: GgufFile, names: ArchitectureNames) -> ModelConfig:
         UnsupportedRopeScalingError: If positions are stretched in a way that is not computed.
         ArtifactError: Of another class, if a key is missing, mistyped or out of bounds.
     """
-    config = _Keys(file, names).config()
+    keys = _Keys(file, names)
+    try:
+        config = keys.config()
+    except SslmError as error:
+        raise keys.in_words_of_file(error) from None
+    if config.max_position_embeddings < _CONTEXT_TOKENS_MIN:
+        key, most = f"{config.architecture}.context_length", limits.CONTEXT_TOKENS_MAX
+        raise ModelContextError(key, config.max_position_embeddings, _CONTEXT_TOKENS_MIN, most)
     _check_rope_tables(config)
     return config
 
@@ -97,6 +109,36 @@ class _Keys:
             has_o_bias=self._has_bias("o_proj"),
             has_mlp_bias=self._has_bias("gate_proj", "up_proj", "down_proj"),
         )
+
+    def in_words_of_file(self, error: SslmError) -> SslmError:
+        """Return an error of a configuration as one of the file, whose keys it names."""
+        facts = error.facts()
+        fact = "field" if isinstance(error, ModelNumberError) else "name"
+        key = self._key_of(str(facts.get(fact)))
+        return error if key is None else type(error)(**{**facts, fact: key})
+
+    def _key_of(self, field: str) -> str | None:
+        """Return what the file states a field of the configuration with; only keys it has."""
+        head_key = self._key("attention.key_length")
+        if head_key not in self._metadata:
+            head_key = f"{self._key('embedding_length')} / {self._key('attention.head_count')}"
+        rotary_key = self._key("rope.dimension_count")
+        scaling_key = self._key("rope.scaling.factor")
+        return {
+            "vocab_size": f"the number of rows of {self._names.gguf_name('embed')}",
+            "hidden_size": self._key("embedding_length"),
+            "intermediate_size": self._key("feed_forward_length"),
+            "num_hidden_layers": self._key("block_count"),
+            "max_position_embeddings": self._key("context_length"),
+            "head_dim": head_key,
+            "num_attention_heads * head_dim": f"{self._key('attention.head_count')} * {head_key}",
+            "rotary_dim": rotary_key if rotary_key in self._metadata else head_key,
+            "rope_theta": self._key("rope.freq_base"),
+            "rms_norm_eps": self._key("attention.layer_norm_rms_epsilon"),
+            "rope_scaling.factor": scaling_key
+            if scaling_key in self._metadata
+            else self._key("rope.scale_linear"),
+        }.get(field)
 
     def _vocab_size(self) -> int:
         """Return how many ids the embedding has rows for: as many as there are tokens, or more."""
@@ -153,8 +195,11 @@ class _Keys:
         head_dim = self._u32_or("attention.key_length", hidden_size // heads)
         value_dim = self._u32_or("attention.value_length", hidden_size // heads)
         if value_dim != head_dim:
-            expected = f"supported: the same as for keys, {head_dim}"
-            raise UnsupportedHyperparameterError(value_key, str(value_dim), expected)
+            if value_key in self._metadata:
+                expected = f"supported: the same as for keys, {head_dim}"
+                raise UnsupportedHyperparameterError(value_key, str(value_dim), expected)
+            expected = f"supported: the same as for values, embedding_length / heads = {value_dim}"
+            raise UnsupportedHyperparameterError(key, str(head_dim), expected)
         return head_dim
 
     def _rope_scaling(self) -> RopeScaling | None:

@@ -1,5 +1,6 @@
 """Which matrices get which width."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,8 +53,14 @@ class WeightFormats:
             return {"weights": self.layers}
         return {"weights": self.layers, "head_weights": self.head}
 
-    def check_columns(self, config: ModelConfig) -> None:
+    def check_columns(
+        self, config: ModelConfig, name_in_file: Callable[[str], str] = lambda name: name
+    ) -> None:
         """Raise before any work if a matrix is too wide for its format.
+
+        Args:
+            config: Of the model.
+            name_in_file: Says what its file calls a matrix of a canonical name.
 
         Raises:
             AccumulatorBoundError: If an int4 matrix has more columns than sums are proven for.
@@ -61,7 +68,7 @@ class WeightFormats:
         for name, shape in weight_shapes(config).items():
             if len(shape) == 2 and self.is_int4(name) and shape[1] > INT4_COLUMNS_MAX:
                 what = "the columns of int4 weights"
-                raise AccumulatorBoundError(name, what, shape[1], 1, INT4_COLUMNS_MAX)
+                raise AccumulatorBoundError(name_in_file(name), what, shape[1], 1, INT4_COLUMNS_MAX)
 
 
 INT8_WEIGHTS: Final = WeightFormats()

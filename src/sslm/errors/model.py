@@ -16,6 +16,8 @@ class UnsupportedArchitectureError(ArtifactError):
 class _SizeError(ArtifactError):
     """One size of a configuration is outside its bounds."""
 
+    # What the user's file calls it.
+    name: str
     value: int
     at_least: int
     at_most: int
@@ -25,28 +27,28 @@ class VocabSizeError(_SizeError):
     """The vocabulary is empty or larger than the limit."""
 
     status = Status.VOCAB_SIZE
-    message = "vocab_size is {value}; it must be from {at_least} to {at_most}"
+    message = "{name} is {value}; it must be from {at_least} to {at_most}"
 
 
 class HiddenSizeError(_SizeError):
     """The width of a row is outside its limits."""
 
     status = Status.HIDDEN_SIZE
-    message = "hidden_size is {value}; it must be from {at_least} to {at_most}"
+    message = "{name} is {value}; it must be from {at_least} to {at_most}"
 
 
 class IntermediateSizeError(_SizeError):
     """The width of the feed-forward block is outside its limits."""
 
     status = Status.INTERMEDIATE_SIZE
-    message = "intermediate_size is {value}; it must be from {at_least} to {at_most}"
+    message = "{name} is {value}; it must be from {at_least} to {at_most}"
 
 
 class LayerCountError(_SizeError):
     """The number of layers is outside its limits."""
 
     status = Status.LAYER_COUNT
-    message = "num_hidden_layers is {value}; it must be from {at_least} to {at_most}"
+    message = "{name} is {value}; it must be from {at_least} to {at_most}"
 
 
 class HeadCountError(ArtifactError):
@@ -66,14 +68,15 @@ class HeadDimError(_SizeError):
     """The width of a head is outside its limits."""
 
     status = Status.HEAD_DIM
-    message = "head_dim is {value}; it must be from {at_least} to {at_most}"
+    message = "{name} is {value}; it must be from {at_least} to {at_most}"
 
 
 class RotaryDimError(ArtifactError):
     """The rotated part of a head is odd, empty or wider than the head."""
 
     status = Status.ROTARY_DIM
-    message = "rotary_dim is {rotary_dim}; it must be even, from 2 to head_dim = {head_dim}"
+    message = "{name} is {rotary_dim}; it must be even, from 2 to a head's width, {head_dim}"
+    name: str
     rotary_dim: int
     head_dim: int
 
@@ -82,7 +85,7 @@ class ModelContextError(_SizeError):
     """The longest context that the model states is outside its limits."""
 
     status = Status.MODEL_CONTEXT
-    message = "max_position_embeddings is {value}; it must be from {at_least} to {at_most}"
+    message = "{name} is {value}; it must be from {at_least} to {at_most}"
 
 
 class ModelNumberError(ArtifactError):
@@ -148,7 +151,7 @@ class AttentionWidthError(_SizeError):
 
     status = Status.ATTENTION_WIDTH
     message = (
-        "num_attention_heads * head_dim is {value}; it must be from {at_least} to {at_most}, "
+        "{name} is {value}; it must be from {at_least} to {at_most}, "
         "so that the output projection's sums stay exact"
     )
 

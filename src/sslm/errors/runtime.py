@@ -61,7 +61,8 @@ class ContextLengthError(PartlyAdmitted, ArgumentError):
     status = Status.CONTEXT_LENGTH
     message = (
         "the request needs at least {needed_tokens} tokens and the context holds {limit_tokens}; "
-        "shorten the prompt, lower max_tokens or ask for a larger context_tokens"
+        "shorten the prompt or lower max_tokens, or, if the model was made for more than that, ask "
+        "for a larger context_tokens"
     )
     needed_tokens: int
     limit_tokens: int

@@ -133,26 +133,28 @@ class ModelConfig:
         self._check_numbers()
 
     def _check_sizes(self) -> None:
-        for error, value, at_most in (
-            (VocabSizeError, self.vocab_size, limits.VOCAB_SIZE_MAX),
-            (HiddenSizeError, self.hidden_size, limits.HIDDEN_SIZE_MAX),
-            (IntermediateSizeError, self.intermediate_size, limits.LINEAR_COLUMNS_MAX),
-            (LayerCountError, self.num_hidden_layers, limits.LAYER_COUNT_MAX),
-            (ModelContextError, self.max_position_embeddings, limits.CONTEXT_TOKENS_MAX),
+        for error, name, at_most in (
+            (VocabSizeError, "vocab_size", limits.VOCAB_SIZE_MAX),
+            (HiddenSizeError, "hidden_size", limits.HIDDEN_SIZE_MAX),
+            (IntermediateSizeError, "intermediate_size", limits.LINEAR_COLUMNS_MAX),
+            (LayerCountError, "num_hidden_layers", limits.LAYER_COUNT_MAX),
+            (ModelContextError, "max_position_embeddings", limits.CONTEXT_TOKENS_MAX),
         ):
+            value: int = getattr(self, name)
             if not 1 <= value <= at_most:
-                raise error(value, 1, at_most)
+                raise error(name, value, 1, at_most)
 
     def _check_heads(self) -> None:
         heads, kv_heads = self.num_attention_heads, self.num_key_value_heads
         if not 1 <= kv_heads <= heads <= limits.HEAD_COUNT_MAX or heads % kv_heads:
             raise HeadCountError(heads, kv_heads, limits.HEAD_COUNT_MAX)
         if not 2 <= self.head_dim <= limits.HEAD_DIM_MAX:
-            raise HeadDimError(self.head_dim, 2, limits.HEAD_DIM_MAX)
+            raise HeadDimError("head_dim", self.head_dim, 2, limits.HEAD_DIM_MAX)
         if heads * self.head_dim > limits.LINEAR_COLUMNS_MAX:
-            raise AttentionWidthError(heads * self.head_dim, 2, limits.LINEAR_COLUMNS_MAX)
+            width, name = heads * self.head_dim, "num_attention_heads * head_dim"
+            raise AttentionWidthError(name, width, 2, limits.LINEAR_COLUMNS_MAX)
         if not 2 <= self.rotary_dim <= self.head_dim or self.rotary_dim % 2:
-            raise RotaryDimError(self.rotary_dim, self.head_dim)
+            raise RotaryDimError("rotary_dim", self.rotary_dim, self.head_dim)
 
     def _check_numbers(self) -> None:
         if self.rope_theta < 1:

@@ -21,6 +21,8 @@ from sslm.errors.gguf import (
 from sslm.errors.model import (
     HeadCountError,
     HeadDimError,
+    HiddenSizeError,
+    IntermediateSizeError,
     LayerCountError,
     MixtureOfExpertsError,
     ModelContextError,
@@ -342,6 +344,82 @@ def test_the_largest_weight_is_found(tmp_path: Path) -> None:
     with GgufModelSource.open(model(tmp_path, spoil)) as source:
         name, index, found = source.largest_weight()
     assert (name, index, found) == ("blk.1.ffn_up.weight", (3, 2), float(np.float32(-3e38)))
+
+
+def test_matrices_go_by_the_names_of_the_file(tmp_path: Path) -> None:
+    with GgufModelSource.open(model(tmp_path)) as source:
+        assert source.name_in_file("layers.1.down_proj") == "blk.1.ffn_down.weight"
+
+
+@pytest.mark.parametrize(
+    ("edits", "error", "start"),
+    [
+        ([put("context_length", np.uint32(0))], ModelContextError, "llama.context_length is 0;"),
+        # The first golden run has a token of its prompt and one of its answer.
+        (
+            [put("context_length", np.uint32(1))],
+            ModelContextError,
+            "llama.context_length is 1; it must be from 2 to 1048576",
+        ),
+        ([put("embedding_length", np.uint32(0))], HiddenSizeError, "llama.embedding_length is 0;"),
+        (
+            [put("feed_forward_length", np.uint32(0))],
+            IntermediateSizeError,
+            "llama.feed_forward_length is 0;",
+        ),
+        ([put("block_count", np.uint32(513))], LayerCountError, "llama.block_count is 513;"),
+        (
+            [
+                put("attention.key_length", np.uint32(1)),
+                put("attention.value_length", np.uint32(1)),
+            ],
+            HeadDimError,
+            "llama.attention.key_length is 1;",
+        ),
+        (
+            [put("rope.dimension_count", np.uint32(3))],
+            RotaryDimError,
+            "llama.rope.dimension_count is 3; it must be even, from 2 to a head's width,",
+        ),
+        ([put("rope.freq_base", 0.5)], ModelNumberError, "llama.rope.freq_base is 1/2;"),
+        (
+            [put("attention.layer_norm_rms_epsilon", 1.5)],
+            ModelNumberError,
+            "llama.attention.layer_norm_rms_epsilon is 3/2;",
+        ),
+        ([put("rope.scaling.factor", 0.5)], ModelNumberError, "llama.rope.scaling.factor is 1/2;"),
+        ([put("rope.scale_linear", 0.5)], ModelNumberError, "llama.rope.scale_linear is 1/2;"),
+    ],
+)
+def test_a_size_is_called_as_the_file_calls_it(
+    tmp_path: Path, edits: list[Edit], error: type[ArtifactError], start: str
+) -> None:
+    path = model(tmp_path, *edits)
+    with pytest.raises(error) as caught:
+        GgufModelSource.open(path)
+    assert type(caught.value) is error
+    assert str(caught.value).startswith(start)
+
+
+def test_a_key_that_is_not_there_is_not_blamed(tmp_path: Path) -> None:
+    def leave(*suffixes: str) -> Edit:
+        keys = [f"llama.{suffix}" for suffix in suffixes]
+        return lambda metadata, _: [metadata.pop(key, None) for key in keys] and None
+
+    no_values = leave("attention.value_length")
+    for edit, key in (
+        (put("attention.key_length", np.uint32(2 * HEAD_DIM)), "llama.attention.key_length"),
+        (put("attention.value_length", np.uint32(2 * HEAD_DIM)), "llama.attention.value_length"),
+    ):
+        path = model(tmp_path, leave("attention.key_length"), no_values, edit)
+        with pytest.raises(UnsupportedHyperparameterError) as caught:
+            GgufModelSource.open(path)
+        assert (caught.value.key, caught.value.value) == (key, str(2 * HEAD_DIM))
+    one = leave("attention.key_length", "attention.value_length", "rope.dimension_count")
+    path = model(tmp_path, one, put("attention.head_count", np.uint32(HIDDEN)))
+    with pytest.raises(HeadDimError) as caught_size:
+        GgufModelSource.open(path)
+    assert caught_size.value.name == "llama.embedding_length / llama.attention.head_count"
 
 
 def test_linear_and_per_frequency_scaling_together(tmp_path: Path) -> None:

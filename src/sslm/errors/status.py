@@ -263,6 +263,8 @@ class Status(IntEnum):
     HUB_ANSWER_SIZE = 713
     HUB_FILE_NAME = 714
     HUB_FETCH = 715
+    PYTHON_MISSING = 716
+    FETCH_MEMORY = 717
 
     INTERNAL = 900
 

@@ -15,6 +15,7 @@ from sslm import limits
 from sslm.catalog import hub as hub_module
 from sslm.catalog import hub_child
 from sslm.catalog.cache import Cache
+from sslm.catalog.child_process import Ending
 from sslm.catalog.hub_reference import HubReference, file_name_problem, parse_reference
 from sslm.catalog.origins import read_origin
 from sslm.catalog.pulling import pull
@@ -78,7 +79,7 @@ def hub(real_hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     monkeypatch.setattr(hub_module, "child_process", run_here)
-    monkeypatch.setattr(hub_module, "watch", lambda *_: False)
+    monkeypatch.setattr(hub_module, "watch", lambda *_, **__: Ending.BY_ITSELF)
     yield real_hub
     close_session()
 
@@ -339,6 +340,13 @@ def test_without_the_library_the_message_says_how_to_get_it(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     error = expect(HubLibraryMissingError, cache)
     assert "pip install 'sslm[hf]'" in str(error)
+
+
+def test_a_frozen_program_is_not_started_as_a_python(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert "is frozen" in str(expect(HubLibraryMissingError, cache))
 
 
 def test_a_hub_that_is_not_there_is_named(

@@ -22,7 +22,7 @@ SIGNALS = sorted((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 
 FAKE_PIP = """
 import os, time
-open(os.environ["PIP_STARTED"], "w").write(str(os.getpid()))
+open(os.environ["FAKE_STARTED"], "w").write(str(os.getpid()))
 time.sleep(600)
 """
 
@@ -144,7 +144,7 @@ def test_a_fetch_takes_pip_with_it(tmp_path: Path, number: signal.Signals) -> No
         arguments=lambda place: ("pull", "smollm2-135m"),
         variables={
             "PYTHONPATH": str(packages),
-            "PIP_STARTED": str(started),
+            "FAKE_STARTED": str(started),
             "SSLM_OFFLINE": "",
             "HF_HUB_OFFLINE": "",
         },

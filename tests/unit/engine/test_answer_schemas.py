@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -134,7 +135,6 @@ def test_objects_of_the_class_come_back(model: Model) -> None:
 
 
 def test_a_pydantic_model_comes_back(model: Model) -> None:
-    pydantic = pytest.importorskip("pydantic")
     kind = pydantic.create_model("Pair", left=(bool, ...), right=(bool, ...))
     answer = model.generate("Hello", schema=kind, max_tokens=40)
     assert type(answer.parsed) is kind

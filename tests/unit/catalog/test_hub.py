@@ -52,7 +52,7 @@ DIGEST = hashlib.sha256(STORIES_SOURCE.read_bytes()).hexdigest()
 @pytest.fixture
 def real_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub, and the program that asks it, as a process of its own."""
-    pytest.importorskip(hub_module.LIBRARY, reason="it is in the extra `hf`, which tests do not need")
+    pytest.importorskip(hub_module.LIBRARY, reason="it is in the extra `hf`, which tests need not")
     # No setting of the person who runs the tests, and none of their tokens.
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HTTP_PROXY", "http_proxy"):

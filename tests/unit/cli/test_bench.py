@@ -161,7 +161,7 @@ def test_an_unfinished_picture_leaves_nothing(
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_an_interrupt_ends_it_at_once(stories: Path) -> None:
-    process = start("bench", stories, "-p", "64", "-n", "64", "-b", "1", "-d", "0", "-r", "1000")
+    process = start("bench", stories, "-p", "256", "-n", "256", "-b", "8", "-d", "0", "-r", "1000")
     try:
         assert process.stderr is not None
         # The first line of progress: it is measuring.

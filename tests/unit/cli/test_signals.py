@@ -52,7 +52,7 @@ def ignoring(*numbers: signal.Signals) -> Callable[[], None]:
     return begin
 
 
-ENDLESS = ("-p", "64", "-n", "64", "-b", "1", "-d", "0", "-r", "1000")
+ENDLESS = ("-p", "256", "-n", "256", "-b", "8", "-d", "0", "-r", "1000")
 
 
 @pytest.mark.parametrize("number", SIGNALS)

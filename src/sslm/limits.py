@@ -121,6 +121,29 @@ SSLM_GOLDEN_PAIR_COUNT_MAX: Final = 1024
 TEXT_SIZE_CHARS_MAX: Final = 1 << 22
 """Characters of one text to tokenize: four for each of 2**20 positions. Keeps it to seconds."""
 
+TEXT_BYTES_DEFAULT: Final = 1 << 20
+"""UTF-8 bytes of one prompt or conversation, unless a model is opened with other ``text_bytes``:
+200,000 tokens of English. Tokenizing them takes at most three seconds and 512 MiB."""
+
+TEXT_BYTES_MAX: Final = 4 * TEXT_SIZE_CHARS_MAX
+"""UTF-8 bytes that ``text_bytes`` may allow: no text has more."""
+
+TOKENIZING_MEMORY_PER_BYTE: Final = 512
+"""Bytes of memory for each byte of a text that is tokenized. The most that was measured is 430, of
+digits that a byte-level vocabulary makes a token each."""
+
+TOKENIZING_UNCOUNTED_BYTES: Final = 1 << 23
+"""Bytes of them that no budget counts: those of a text of 16 KiB, beside the interpreter's own."""
+
+TOKENIZER_MEMORY_BYTES: Final = 24 << 20
+"""Bytes that building a byte-level tokenizer takes, whatever its vocabulary."""
+
+TOKENIZER_MEMORY_PER_ITEM: Final = 320
+"""Bytes that it takes for each token and each merge, in which up to 280 were measured."""
+
+TOKENIZER_MEMORY_PER_CHARACTER: Final = 8
+"""Bytes that it takes for each character of tokens, and of the parts of merges."""
+
 TOKEN_SIZE_CHARS_MAX: Final = 1024
 """Characters of one token's spelling. The longest ones in use are runs of 512 spaces."""
 

@@ -15,6 +15,7 @@ HUGE_PAGE_SIZE_BYTES: Final = 2 << 20
 
 _ORDINARY_PAGE_SIZE_BYTES: Final = 4096
 _SMAPS: Final = Path("/proc/self/smaps")
+_STATM: Final = Path("/proc/self/statm")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _CHOSEN: Final = re.compile(r"\[(\w+)\]")
 _RANGE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
@@ -44,6 +45,25 @@ def anonymous_memory(size_bytes: int, *, is_whole: bool = False) -> memoryview:
     memory = mmap.mmap(-1, size_bytes + padding_bytes, flags=flags)
     prefer_huge_pages(memory)
     return memoryview(memory)[:size_bytes]
+
+
+def free_address_space_bytes() -> int | None:
+    """Return how many bytes this process may still map, or None if the system has no such limit.
+
+    Other threads may take some of them at any time.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits.
+        return None
+    limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit_bytes == resource.RLIM_INFINITY:
+        return None
+    try:
+        pages = int(_STATM.read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError):
+        return None
+    return max(limit_bytes - pages * resource.getpagesize(), 0)
 
 
 def touch(memory: memoryview) -> None:

@@ -15,6 +15,7 @@ from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
 from sslm.program.tensors import Tensor
 from sslm.text.structure import structure_of
+from sslm.text.text_bounds import TextBounds
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import Vocabulary
 
@@ -64,9 +65,18 @@ class Artifact(Closing):
         """How many ids at the end of the model's vocabulary have no token."""
         return self.config.vocab_size - len(self.vocabulary.tokens)
 
-    def tokenizer(self) -> Tokenizer:
-        """Build the tokenizer, which knows the markers of the chat template."""
-        return Tokenizer(self.vocabulary, self.chat_template, padding_count=self.padding_count)
+    def tokenizer(self, bounds: TextBounds | None = None) -> Tokenizer:
+        """Build the tokenizer, which knows the markers of the chat template.
+
+        Args:
+            bounds: What a text may take; None leaves only what all texts may.
+        """
+        return Tokenizer(
+            self.vocabulary,
+            self.chat_template,
+            padding_count=self.padding_count,
+            bounds=bounds or TextBounds(),
+        )
 
     def end_token_ids(self) -> frozenset[int]:
         """Return every id that ends an answer, as the tokenizer has them."""

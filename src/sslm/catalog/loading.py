@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from sslm import limits
 from sslm.catalog.adding import Progress, add_known_model
 from sslm.catalog.cache import Cache, cache_folder
 from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
@@ -26,6 +27,7 @@ def load(
     parallel_for: ParallelFor | None = None,
     context_tokens: int | None = None,
     memory_bytes: int | None = None,
+    text_bytes: int | None = limits.TEXT_BYTES_DEFAULT,
     workspace: object = None,
     download: bool = True,
     mmap: bool = True,
@@ -35,8 +37,7 @@ def load(
     """Open a model; a known one is fetched and converted first if it is not in the cache.
 
     Args:
-        name_or_path: The name of a known model or of one in the cache; or a path, which has a
-            separator or ends in ``.sslm``.
+        name_or_path: A known or cached name; or a path, which has a separator or ends in ``.sslm``.
         sha256: What ``sha256sum`` prints for the ``.sslm`` file, to insist on it.
         backend: ``auto`` (native), ``native`` or ``reference``.
         tier: A CPU tier by name, or ``auto`` for the best; a forced one is refused, never replaced.
@@ -44,10 +45,10 @@ def load(
         parallel_for: What shares the work on threads of the host's own, or None.
         context_tokens: Most tokens of prompt and answer; None for the model's, at most 4,096.
         memory_bytes: Most bytes that weights, scratch and sequences take, or None for no bound.
+        text_bytes: Most bytes of one prompt or rendered conversation, or None for no bound.
         workspace: A buffer of the caller's for the scratch, or None; see :class:`sslm.Model`.
         download: Whether a known model may be fetched; the environment may forbid it too.
-        mmap: Whether the file is mapped, and so must not change while the model is open, or copied
-            and then verified.
+        mmap: Whether the file is mapped, and must not change meanwhile, or copied and verified.
         cache_dir: Where converted models are kept; None for ``SSLM_CACHE_DIR`` or the user's cache.
         on_progress: Told what takes long, how far it is, and out of how much; or None.
 
@@ -74,6 +75,7 @@ def load(
             parallel_for=parallel_for,
             context_tokens=context_tokens,
             memory_bytes=memory_bytes,
+            text_bytes=text_bytes,
             workspace=workspace,
             mmap=mmap,
         )

@@ -49,6 +49,7 @@ FAMILIES: Final[dict[type[SslmError], int]] = {
 _OPTIONS: Final = frozenset(
     {
         *("context", "context_tokens", "deadline_s", "max_tokens", "memory_bytes", "sha256"),
+        "text_bytes",
         *("stop", "threads", "weights", "state_bytes", "checkpoint_bytes", "temperature", "top_k"),
         *("top_p", "min_p", "seed", "repetition_penalty", "presence_penalty", "frequency_penalty"),
         *("logit_bias", "damping", "damping_order", "damping_top_k", "logprobs", "n"),

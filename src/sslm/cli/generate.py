@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from sslm import limits
 from sslm.cli.answers import keep_silent, read_answer, show_answers, show_end
 from sslm.cli.blas import use_blas_threads
 from sslm.cli.choosing import AnswersOption, takes_choosing
@@ -26,6 +27,7 @@ from sslm.cli.options import (
     OfflineOption,
     Sha256Option,
     StopOption,
+    TextBytesOption,
     ThreadsOption,
     TierOption,
     open_model,
@@ -72,6 +74,7 @@ def generate_command(
     threads: ThreadsOption = DEFAULT_THREADS,
     context_tokens: ContextTokensOption = None,
     memory_bytes: MemoryBytesOption = None,
+    text_bytes: TextBytesOption = limits.TEXT_BYTES_DEFAULT,
     max_tokens: MaxTokensOption = DEFAULT_MAX_TOKENS,
     stop: StopOption = None,
     n: AnswersOption = None,
@@ -96,6 +99,7 @@ def generate_command(
         threads=threads,
         context_tokens=context_tokens,
         memory_bytes=memory_bytes,
+        text_bytes=text_bytes,
         sha256=sha256,
         cache_dir=cache_dir,
         offline=offline,

@@ -71,6 +71,11 @@ def size_bytes(size: str) -> int:
     return int(match[1]) * int(base ** _POWERS[unit[:1]])
 
 
+def _text_bytes(size: str | int) -> int:
+    """Read a size; the default is read, too, and is a number already."""
+    return size if isinstance(size, int) else size_bytes(size)
+
+
 def _folder(text: str) -> Path:
     """Return the folder; an empty text is mostly a variable that was not set, and means no folder.
 
@@ -148,6 +153,15 @@ MemoryBytesOption = Annotated[
         parser=size_bytes,
         help="Refuse to take more memory than this, such as 500M (millions of bytes) or 2GiB; no "
         "bound if left out.",
+    ),
+]
+TextBytesOption = Annotated[
+    int,
+    typer.Option(
+        "--text-bytes",
+        metavar="SIZE",
+        parser=_text_bytes,
+        help="Refuse a prompt, or a conversation with all around it, of more bytes than this.",
     ),
 ]
 StateBytesOption = Annotated[
@@ -265,6 +279,7 @@ def open_model(
     threads: str = DEFAULT_THREADS,
     context_tokens: int | None = None,
     memory_bytes: int | None = None,
+    text_bytes: int | None = limits.TEXT_BYTES_DEFAULT,
     sha256: str | None = None,
     cache_dir: Path | None = None,
     offline: bool = False,
@@ -296,6 +311,7 @@ def open_model(
                 threads=count,
                 context_tokens=context_tokens,
                 memory_bytes=memory_bytes,
+                text_bytes=text_bytes,
                 download=not offline,
                 cache_dir=cache_dir,
                 on_progress=report,

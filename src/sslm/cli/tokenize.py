@@ -69,6 +69,7 @@ def tokenize(
     with open_model(
         model,
         backend="reference",
+        text_bytes=None,
         threads="1",
         cache_dir=cache_dir,
         offline=offline,

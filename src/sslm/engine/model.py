@@ -41,6 +41,7 @@ from sslm.errors.runtime import (
 from sslm.program.parallel_for import ParallelFor
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.text.chat_template import ChatTemplate
+from sslm.text.text_bounds import TextBounds
 from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         parallel_for: What shares the work on threads of the host's own, or None; not beside
             *threads*, and no part of :attr:`spec`.
         context_tokens: Most tokens of prompt and answer; None for the model's, at most 4,096.
-        memory_bytes: Most bytes that weights, scratch and sequences take, or None for no bound.
+        memory_bytes: Most bytes that weights, scratch and sequences take, and for a moment a text
+            of more than 16 KiB that is tokenized; None for no bound.
+        text_bytes: Most bytes of UTF-8 of one prompt, or of one conversation as it is rendered;
+            None for no bound but that of 2**22 characters.
         workspace: A buffer of the caller's for the scratch, of
             :func:`sslm.workspace_size_bytes` bytes or more that begin at a multiple of 64; it is
             the model's until that is closed, is not counted, and is no part of :attr:`spec`. None
@@ -91,6 +95,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         parallel_for: ParallelFor | None = None,
         context_tokens: int | None = None,
         memory_bytes: int | None = None,
+        text_bytes: int | None = limits.TEXT_BYTES_DEFAULT,
         workspace: object = None,
         mmap: bool = True,
     ) -> None:
@@ -101,6 +106,10 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         if memory_bytes is not None:
             most = limits.MEMORY_BYTES_MAX
             memory_bytes = checked_int("memory_bytes", memory_bytes, lowest=1, highest=most)
+        if text_bytes is not None:
+            most = limits.TEXT_BYTES_MAX
+            text_bytes = checked_int("text_bytes", text_bytes, lowest=1, highest=most)
+        self._text_bytes = text_bytes
         started_ns = time.perf_counter_ns()
         self._asked = (str(self.path.absolute()), backend, tier, memory_bytes, mmap)
         self._is_closed = False
@@ -204,6 +213,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
             threads=self.threads,
             context_tokens=self.context_tokens,
             memory_bytes=memory_bytes,
+            text_bytes=self._text_bytes,
             mmap=mmap,
         )
 
@@ -212,7 +222,9 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         """The model's tokenizer, built when first needed."""
         # Without a lock, which a fork could copy while it is held: at worst it is built twice.
         if self._tokenizer is None:
-            self._tokenizer = self._artifact.tokenizer()
+            admit = self._runner.admission.admit
+            bounds = TextBounds(text_bytes=self._text_bytes, admit=admit)
+            self._tokenizer = self._artifact.tokenizer(bounds)
         return self._tokenizer
 
     @property

@@ -19,6 +19,7 @@ class ModelSpec:
         threads: How many threads compute.
         context_tokens: Most tokens of prompt and answer.
         memory_bytes: The bound on memory, or None.
+        text_bytes: The bound on one text, or None.
         mmap: Whether the file is mapped.
     """
 
@@ -29,6 +30,7 @@ class ModelSpec:
     threads: int
     context_tokens: int
     memory_bytes: int | None
+    text_bytes: int | None
     mmap: bool
 
     def load(self) -> "Model":
@@ -49,5 +51,6 @@ class ModelSpec:
             threads=self.threads,
             context_tokens=self.context_tokens,
             memory_bytes=self.memory_bytes,
+            text_bytes=self.text_bytes,
             mmap=self.mmap,
         )

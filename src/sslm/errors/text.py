@@ -1,6 +1,9 @@
 """What can be wrong with a text, a vocabulary or a chat template."""
 
-from sslm.errors.base import ArgumentError, ArtifactError
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from sslm.errors.base import ArgumentError, ArtifactError, ResourceError
 from sslm.errors.status import Status
 
 
@@ -34,6 +37,37 @@ class TextTooLongError(ArgumentError):
     what: str
     size_chars: int
     limit_chars: int
+
+
+class TextBytesError(ArgumentError):
+    """A text has more bytes than the model was opened for."""
+
+    status = Status.TEXT_BYTES
+    message = (
+        "{what} has {size_bytes} bytes of UTF-8, and text_bytes allows {limit_bytes}; shorten it, "
+        "or open the model with a larger text_bytes"
+    )
+    what: str
+    size_bytes: int
+    limit_bytes: int
+
+
+class TokenizerMemoryError(ResourceError):
+    """There may not be the memory to tokenize a text, or to build a tokenizer."""
+
+    status = Status.TOKENIZER_MEMORY_BUDGET
+    causes: ClassVar[Mapping[str, Status]] = {
+        "memory_bytes": Status.TOKENIZER_MEMORY_BUDGET,
+        "the address-space limit": Status.TOKENIZER_ADDRESS_SPACE,
+    }
+    message = (
+        "{task} may take {needed_bytes} bytes of memory for a moment, and {what} leaves "
+        "{free_bytes}; give it less text, or raise that limit"
+    )
+    task: str
+    needed_bytes: int
+    what: Literal["memory_bytes", "the address-space limit"]
+    free_bytes: int
 
 
 class TextNotEncodableError(ArgumentError):

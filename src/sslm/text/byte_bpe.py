@@ -1,10 +1,13 @@
 """Byte-level byte-pair encoding of plain text, through the ``tokenizers`` library."""
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Final
 
+from sslm import limits
 from sslm.errors.text import TextNotEncodableError, TokenizerBuildError, TokenizerFailedError
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
+from sslm.text.text_bounds import require_address_space
 from sslm.text.vocabulary import PreTokenizer, Vocabulary
 
 _ENGLISH_ENDINGS: Final = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
@@ -44,6 +47,18 @@ def is_failure_of_library(error: BaseException) -> bool:
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
+def _require_memory(vocabulary: Vocabulary) -> None:
+    """Raise TokenizerMemoryError if the library might not have the memory for a vocabulary."""
+    sizes = [len(spelling) for spelling in vocabulary.tokens]
+    size_chars = sum(sizes) + sum(map(sizes.__getitem__, chain.from_iterable(vocabulary.merges)))
+    needed_bytes = (
+        limits.TOKENIZER_MEMORY_BYTES
+        + limits.TOKENIZER_MEMORY_PER_ITEM * (len(sizes) + len(vocabulary.merges))
+        + limits.TOKENIZER_MEMORY_PER_CHARACTER * size_chars
+    )
+    require_address_space(f"building a tokenizer of {len(sizes)} tokens", needed_bytes)
+
+
 class ByteBpeEncoder:
     """Turns plain text into the ids of a byte-level vocabulary; knows no special tokens.
 
@@ -53,6 +68,7 @@ class ByteBpeEncoder:
 
     Raises:
         TokenizerBuildError: If the library does not take the vocabulary.
+        TokenizerMemoryError: If there may not be the memory for it.
     """
 
     def __init__(self, vocabulary: Vocabulary, control_ids: Iterable[int]) -> None:
@@ -63,6 +79,7 @@ class ByteBpeEncoder:
         usable_ids = mergeable_ids.difference(control_ids)
         ids = {tokens[token_id]: token_id for token_id in usable_ids}
         merges = [(tokens[left], tokens[right]) for left, right in vocabulary.merges]
+        _require_memory(vocabulary)
         if len(usable_ids) < len(mergeable_ids):
             merges = [
                 (left, right)

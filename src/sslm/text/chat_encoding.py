@@ -80,15 +80,16 @@ def encode_chat(
     if context_tokens is not None:
         tokenizer.require_room(real, context_tokens)
     contents = [message.content for message in messages]
-    disguise = _Disguise(tokenizer.controls, template.literals, contents, template.source)
-    disguised = render([Message(one.role, disguise.put_on(one.content)) for one in messages])
-    if disguise.take_off(disguised) != real:
-        raise TemplateHidesContentError
-    parts = tokenizer.split_controls(disguised, require_time)
-    ids = tokenizer.encode_parts(
-        (part if isinstance(part, int) else disguise.take_off(part) for part in parts),
-        require_time,
-    )
+    with tokenizer.admitted("the rendered prompt", real):
+        disguise = _Disguise(tokenizer.controls, template.literals, contents, template.source)
+        disguised = render([Message(one.role, disguise.put_on(one.content)) for one in messages])
+        if disguise.take_off(disguised) != real:
+            raise TemplateHidesContentError
+        parts = tokenizer.split_controls(disguised, require_time)
+        ids = tokenizer.encode_parts(
+            (part if isinstance(part, int) else disguise.take_off(part) for part in parts),
+            require_time,
+        )
     if vocabulary.add_bos and bos_id is not None and ids[:1] != [bos_id]:
         return [bos_id, *ids]
     return ids

@@ -1,8 +1,9 @@
 """Text to token ids and back."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Protocol
+from typing import Final, Protocol
 
 from sslm import limits
 from sslm.errors.runtime import ContextLengthError, PaddingTokenIdError, TokenIdTypeError
@@ -11,12 +12,15 @@ from sslm.errors.text import TextTooLongError, TextTypeError, TextUnicodeError, 
 from sslm.text.byte_alphabet import bytes_of_spelling
 from sslm.text.special_tokens import SpecialTokenFinder
 from sslm.text.structure import structure_of
+from sslm.text.text_bounds import TextBounds
 from sslm.text.vocabulary import (
     TokenizerKind,
     TokenType,
     Vocabulary,
     byte_of_byte_token,
 )
+
+_UNBOUNDED: Final = TextBounds()
 
 
 def _unbounded() -> None:
@@ -44,6 +48,8 @@ class Tokenizer:
         vocabulary: Of the model.
         chat_template: Its source, whose markers are control tokens; or None.
         padding_count: Ids behind those of the vocabulary that the model has rows for.
+        bounds: What a text may take; they are not sent with a pickled tokenizer. By default there
+            is no bound but the memory that the system leaves.
 
     Attributes:
         vocabulary: As given.
@@ -54,10 +60,15 @@ class Tokenizer:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, chat_template: str | None = None, padding_count: int = 0
+        self,
+        vocabulary: Vocabulary,
+        chat_template: str | None = None,
+        padding_count: int = 0,
+        bounds: TextBounds = _UNBOUNDED,
     ) -> None:
         self.vocabulary = vocabulary
         self._padding_count = padding_count
+        self._bounds = bounds
         self._chat_template = chat_template
         structure = structure_of(vocabulary, chat_template)
         self._encoder = _encoder_for(vocabulary, structure.control_ids)
@@ -111,11 +122,22 @@ class Tokenizer:
             TextTypeError: If *text* is no ``str``.
             TextUnicodeError: If it holds a lone surrogate.
             TextTooLongError: If it is longer than the limit.
+            TextBytesError, TokenizerMemoryError: As :meth:`admitted`.
             TextNotEncodableError: If the vocabulary has no token for one of its bytes.
         """
         checked = checked_text("the text", text)
-        ids = self.encode_parts([checked], require_time)
+        with self.admitted("the text", checked):
+            ids = self.encode_parts([checked], require_time)
         return self._framed(ids, add_bos=add_bos, add_eos=add_eos)
+
+    def admitted(self, what: str, text: str) -> AbstractContextManager[None]:
+        """Return the block in which a text may be given to :meth:`encode_parts`.
+
+        Raises:
+            TextBytesError: If it has more bytes than the bounds allow.
+            TokenizerMemoryError: If there may not be the memory to tokenize it.
+        """
+        return self._bounds.admitted(what, text)
 
     def require_room(self, text: str, context_tokens: int) -> None:
         """Raise if *text* is seen to be too long for a context, at once and without tokenizing it.
@@ -140,8 +162,10 @@ class Tokenizer:
         Arguments and errors are those of :meth:`encode`. For text that holds what others wrote,
         see :func:`sslm.text.chat_encoding.encode_chat`.
         """
-        parts = self.split_controls(checked_text("the text", text))
-        return self._framed(self.encode_parts(parts), add_bos=add_bos, add_eos=add_eos)
+        checked = checked_text("the text", text)
+        with self.admitted("the text", checked):
+            ids = self.encode_parts(self.split_controls(checked))
+        return self._framed(ids, add_bos=add_bos, add_eos=add_eos)
 
     def split_controls(
         self, text: str, require_time: Callable[[], None] = _unbounded
@@ -154,8 +178,8 @@ class Tokenizer:
     ) -> list[int]:
         """Return the ids of *parts*: control token ids as they are, each string as plain text.
 
-        Two strings must not follow one another: they would not merge across the border. For
-        *require_time* see :meth:`encode`.
+        Within the block of :meth:`admitted`. Two strings must not follow one another: they would
+        not merge across the border. For *require_time* see :meth:`encode`.
         """
         ids: list[int] = []
         for part in parts:
@@ -175,8 +199,13 @@ class Tokenizer:
         Errors are those of :meth:`encode`.
         """
         ids: list[int] = []
-        for piece in self._user_defined.split(checked_text("the text", text)):
-            ids += [piece] if isinstance(piece, int) else self._encoder.encode(piece, _unbounded)
+        checked = checked_text("the text", text)
+        with self.admitted("the text", checked):
+            for piece in self._user_defined.split(checked):
+                if isinstance(piece, int):
+                    ids.append(piece)
+                else:
+                    ids += self._encoder.encode(piece, _unbounded)
         return ids
 
     def token_bytes(self, token_id: int) -> bytes:

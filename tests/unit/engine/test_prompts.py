@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +16,9 @@ from sslm import limits
 from sslm.engine.model import Model
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import ContextLengthError, DeadlineExceededError, OptionRangeError
+from sslm.errors.text import TextBytesError, TokenizerMemoryError
 from sslm.text.tokenizer import Tokenizer
-from tests.converted import talking_artifact
+from tests.converted import stories_artifact, talking_artifact
 from tests.unit.text.vocabularies import (
     byte_level_tokenizer,
     published_tokenizer,
@@ -191,3 +193,48 @@ def test_messages_are_several(model: Model, odd: Any) -> None:
 def test_messages_without_end_are_too_many(model: Model) -> None:
     with pytest.raises(SslmError, match="messages"):
         model.chat(itertools.repeat({"role": "user", "content": "a"}))  # type: ignore[arg-type]
+
+
+def test_a_model_bounds_the_bytes_of_a_text() -> None:
+    with Model(stories_artifact(), text_bytes=20) as model:
+        assert model.generate("Once upon a time", max_tokens=1).token_ids
+        with pytest.raises(TextBytesError, match="the text has 21 bytes"):
+            model.generate("Once upon a time, the")
+        rows = model.generate_many(["Once", "a" * 21], max_tokens=1, return_errors=True)
+        assert [type(row).__name__ for row in rows] == ["Completion", "TextBytesError"]
+        with pytest.raises(TextBytesError):
+            model.tokenizer.encode("a" * 21)
+        with pickle.loads(pickle.dumps(model)) as again, pytest.raises(TextBytesError):
+            again.generate("Once upon a time, the")
+    with Model(stories_artifact()) as model:
+        assert model.spec.text_bytes == 1 << 20
+        with pytest.raises(TextBytesError):
+            model.tokenizer.encode("a" * ((1 << 20) + 1))
+    with Model(stories_artifact(), text_bytes=None) as model:
+        assert model.tokenizer.encode("a " * (1 << 19) + "a")
+    for odd in (0, -1, limits.TEXT_BYTES_MAX + 1, "1", 1.5, True):
+        with pytest.raises(OptionRangeError, match="text_bytes"):
+            Model(stories_artifact(), text_bytes=odd)  # type: ignore[arg-type]
+
+
+def test_a_conversation_is_bounded_as_it_is_rendered() -> None:
+    with Model(talking_artifact(), text_bytes=40) as model:
+        assert model.chat([{"role": "user", "content": "Hi"}], max_tokens=1).token_ids
+        with pytest.raises(TextBytesError, match="the rendered prompt"):
+            model.chat([{"role": "user", "content": "a" * 30}])
+        with model.session() as session, pytest.raises(TextBytesError):
+            session.say("a" * 30)
+
+
+def test_a_budget_of_memory_holds_for_a_text_that_is_tokenized() -> None:
+    with Model(stories_artifact()) as model:
+        needed = model.footprint().total
+    text = "a " * 9_000
+    with Model(stories_artifact(), memory_bytes=needed) as model:
+        assert model.generate("Once upon a time", max_tokens=1).token_ids
+        with pytest.raises(TokenizerMemoryError) as caught:
+            model.tokenizer.encode(text)
+        assert caught.value.needed_bytes == 512 * len(text) - (8 << 20)
+    with Model(stories_artifact(), memory_bytes=needed + 512 * len(text)) as model:
+        assert model.tokenizer.encode(text)
+        assert model.generate("Once upon a time", max_tokens=1).token_ids

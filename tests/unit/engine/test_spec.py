@@ -46,6 +46,7 @@ def test_a_spec_says_how_the_model_was_opened(
             threads=2,
             context_tokens=50,
             memory_bytes=1 << 30,
+            text_bytes=1 << 20,
             mmap=False,
         )
         with model.spec.load() as again:

@@ -91,6 +91,8 @@ def schema_title(source: object) -> str | None:
 def _described(kind: type, describe: Callable[[], object]) -> object:
     try:
         return describe()
+    except MemoryError:
+        raise
     except Exception as error:
         raise SchemaSourceError(
             f"the class {kind.__name__}", f"its model_json_schema() says {_first_line(error)}"

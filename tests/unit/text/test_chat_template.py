@@ -322,3 +322,17 @@ def test_dates_are_english() -> None:
     for layout in ("%Q", "%", "a%-"):
         with pytest.raises(errors.TemplateFailedError):
             format_date(date, layout)
+
+
+def test_a_lack_of_memory_is_no_fault_of_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*facts: object) -> str:
+        raise MemoryError
+
+    template = ChatTemplate("{{ messages[0].content }}")
+    monkeypatch.setattr("sslm.text.template_sandbox.run_template", refuse)
+    monkeypatch.setattr("sslm.text.chat_template.run_template", refuse, raising=False)
+    with pytest.raises(MemoryError):
+        template.render([Message("user", "Hi")], add_generation_prompt=True)
+    monkeypatch.setattr("sslm.text.template_rewriting.compile_template", refuse)
+    with pytest.raises(MemoryError):
+        ChatTemplate("{{ messages[0].content }}")

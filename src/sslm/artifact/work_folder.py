@@ -102,8 +102,14 @@ def _locked_owner(folder: OwnFolder) -> int | None:
         owner = folder.lock_file(OWNER_NAME, os.O_CREAT | os.O_EXCL)
     except FileNotFoundError:
         return None
-    if try_lock(owner) and is_still_at(owner, folder.path / OWNER_NAME):
-        return owner
+    try:
+        if try_lock(owner) and is_still_at(owner, folder.path / OWNER_NAME):
+            return owner
+    except BaseException:
+        os.close(owner)
+        with suppress(OSError):
+            folder.remove(OWNER_NAME)
+        raise
     os.close(owner)
     return None
 

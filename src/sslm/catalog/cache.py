@@ -20,6 +20,7 @@ from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.names import NAME, checked_name
 from sslm.catalog.origins import ENDING, encode_origin, origin_path, read_origin
 from sslm.errors.catalog import CacheBusyError, CacheFolderError, ModelInUseError
+from sslm.errors.reading import UnreadableFileError
 from sslm.hashes import Sha256
 from sslm.program.program import ARITHMETIC_VERSION
 from sslm.version import VERSION
@@ -306,7 +307,8 @@ class Cache:
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 return []
-            raise
+            reason = error.strerror or str(error)
+            raise UnreadableFileError(str(self._models_folder), reason) from error
 
     def _sweep(self) -> None:
         """Remove what processes left that were killed, by its names; no link is followed."""

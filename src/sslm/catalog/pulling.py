@@ -20,6 +20,7 @@ from sslm.engine.opening import checked_sha256
 from sslm.engine.runner import build_program
 from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError
+from sslm.errors.reading import UnreadableFileError
 
 _COPIED: Final = {"copied": "sslm"}
 
@@ -137,7 +138,11 @@ def sound_model(cache: Cache, name: str, key: str) -> CachedModel | None:
 def _copy(path: Path, out: Path, digest: str, on_progress: Progress) -> None:
     """Copy a ``.sslm`` file and check the copy, as nobody can change that one."""
     total = path.stat().st_size
-    with path.open("rb") as source, named_write_errors(out), out.open("xb") as target:
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise UnreadableFileError(str(path), error.strerror or str(error)) from error
+    with opened as source, named_write_errors(out), out.open("xb") as target:
         with BlockWriter(target) as blocks:
             _, found = sha256_of_copy(
                 source,

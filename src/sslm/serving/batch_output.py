@@ -62,19 +62,19 @@ class BatchOutput(Closing):
         self.written = Written()
         self._name = str(path)
         is_new = not require_replaceable(path)
-        with named_write_errors(path):
-            self._file = _open(path)
-        try:
-            if not try_lock(self._file) or not is_still_at(self._file, path):
-                raise BatchBusyError(self._name)
-            if is_new:
-                sync_folder(path.absolute().parent)
-        except BaseException:
-            os.close(self._file)
-            raise
         self._size_bytes = 0
         self._hash = Sha256()
         self._synced_ns = time.monotonic_ns()
+        with named_write_errors(path):
+            self._file = _open(path)
+            try:
+                if not try_lock(self._file) or not is_still_at(self._file, path):
+                    raise BatchBusyError(self._name)
+                if is_new:
+                    sync_folder(path.absolute().parent)
+            except BaseException:
+                os.close(self._file)
+                raise
 
     def resume(self, heads: Iterator[bytes]) -> None:
         """Compare what is there with how the lines of a job begin; cut off an unfinished last one.

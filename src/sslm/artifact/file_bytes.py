@@ -11,7 +11,8 @@ from sslm.errors.base import SslmError
 from sslm.errors.reading import TruncatedFileError, UnreadableFileError
 from sslm.errors.runtime import MemoryBudgetError
 from sslm.formats.mapped_file import open_regular_file
-from sslm.memory import anonymous_memory
+from sslm.memory import address_of, anonymous_memory
+from sslm.program.states import STATE_ALIGNMENT_BYTES
 
 
 class FileBytes(Protocol):
@@ -62,6 +63,38 @@ class CopiedFile:
 
     def close(self) -> None:
         """Give the memory back; may be called again. Views that others took stay valid."""
+        with suppress(BufferError):
+            self.view.release()
+
+
+class LentBytes:
+    """The bytes of a file that the caller has in memory, used where they lie if that will do.
+
+    Args:
+        content: All of the file. Nobody may change it while it is used.
+        is_copied: Whether to copy it in any case. What begins between multiples of 64 is copied
+            too, as kernels could not read it where it lies.
+        copy_at_most_bytes: Largest copy, or None for no bound.
+
+    Raises:
+        MemoryBudgetError: If a copy would be larger than that; nothing was allocated for it.
+        CopyMemoryError: If the system has not enough memory for a copy.
+    """
+
+    def __init__(
+        self, content: memoryview, *, is_copied: bool, copy_at_most_bytes: int | None = None
+    ) -> None:
+        size = content.nbytes
+        self.view = content.toreadonly()
+        if size and (is_copied or address_of(self.view) % STATE_ALIGNMENT_BYTES):
+            if copy_at_most_bytes is not None and size > copy_at_most_bytes:
+                raise MemoryBudgetError("a copy of the buffer", size, copy_at_most_bytes)
+            memory = _memory_for("the buffer", size)
+            memory[:] = content
+            self.view = memory.toreadonly()
+
+    def close(self) -> None:
+        """Let go of the memory; may be called again. Views that others took stay valid."""
         with suppress(BufferError):
             self.view.release()
 

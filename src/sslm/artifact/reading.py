@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from sslm.artifact.artifact import Artifact
 from sslm.artifact.config_section import decode_config
-from sslm.artifact.file_bytes import CopiedFile, FileBytes
+from sslm.artifact.file_bytes import CopiedFile, FileBytes, LentBytes
 from sslm.artifact.golden import decode_golden
 from sslm.artifact.int4_checks import check_int4_mantissas
 from sslm.artifact.provenance import decode_provenance
@@ -27,14 +27,17 @@ from sslm.program.tensors import Encoding, Tensor, size_bytes
 
 
 def read_artifact(
-    path: str | os.PathLike[str], *, mmap: bool = True, copy_at_most_bytes: int | None = None
+    path: str | os.PathLike[str] | memoryview,
+    *,
+    mmap: bool = True,
+    copy_at_most_bytes: int | None = None,
 ) -> Artifact:
     """Open an artifact and check all of it that can be checked without running it.
 
     Whether the tensors are those that the model needs is for the program that is built from them.
 
     Args:
-        path: Of a ``.sslm`` file.
+        path: Of a ``.sslm`` file; or its bytes, which are used where they lie.
         mmap: Whether to use the file's own pages. Nobody may then change or shorten the file while
             the artifact is open: what was verified would no longer be what is used, and a read
             beyond the new end kills the process. Otherwise the file is copied, then verified.
@@ -46,9 +49,13 @@ def read_artifact(
         MemoryBudgetError: If a copy would be larger than its bound.
         CopyMemoryError: If there is no memory for a copy.
     """
-    file: FileBytes = (
-        MappedFile(path) if mmap else CopiedFile(path, size_at_most_bytes=copy_at_most_bytes)
-    )
+    file: FileBytes
+    if isinstance(path, memoryview):
+        file = LentBytes(path, is_copied=not mmap, copy_at_most_bytes=copy_at_most_bytes)
+    elif mmap:
+        file = MappedFile(path)
+    else:
+        file = CopiedFile(path, size_at_most_bytes=copy_at_most_bytes)
     try:
         return artifact_from(file)
     except BaseException:

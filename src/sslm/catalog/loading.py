@@ -9,7 +9,7 @@ from sslm.catalog.cache import Cache, cache_folder
 from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
 from sslm.catalog.resolving import is_path, unknown_model
 from sslm.engine.model import Model
-from sslm.engine.opening import checked_sha256
+from sslm.engine.opening import checked_sha256, model_source
 from sslm.engine.options import checked_path, require_bool, require_callback
 from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import CachedModelError
@@ -18,7 +18,7 @@ from sslm.program.parallel_for import ParallelFor
 
 
 def load(
-    name_or_path: str | os.PathLike[str] = DEFAULT_NAME,
+    name_or_path: str | os.PathLike[str] | bytes | bytearray | memoryview = DEFAULT_NAME,
     *,
     sha256: str | None = None,
     backend: str = "auto",
@@ -37,7 +37,7 @@ def load(
     """Open a model; a known one is fetched and converted first if it is not in the cache.
 
     Args:
-        name_or_path: A known or cached name; or a path, which has a separator or ends in ``.sslm``.
+        name_or_path: A name, a path (it has a separator or ends in ``.sslm``) or a file's bytes.
         sha256: What ``sha256sum`` prints for the ``.sslm`` file, to insist on it.
         backend: ``auto`` (native), ``native`` or ``reference``.
         tier: A CPU tier by name, or ``auto`` for the best; a forced one is refused, never replaced.
@@ -60,11 +60,13 @@ def load(
         CachedModelError: If the cached file is damaged, or is not the known model.
         SslmError: As :class:`sslm.Model` does.
     """
-    _require_types(name_or_path, cache_dir, download, mmap, on_progress)
+    source = model_source("name_or_path", name_or_path)
+    _require_types(cache_dir, download, mmap, on_progress)
     sha256 = None if sha256 is None else checked_sha256(sha256)
-    tell = on_progress or (lambda what, done, total: None)
     cache = Cache(cache_folder(cache_dir))
-    path = model_path(name_or_path, cache, download=download, on_progress=tell)
+    name = name_or_path if isinstance(name_or_path, str) and not is_path(name_or_path) else None
+    tell = on_progress or (lambda what, done, total: None)
+    path = source if name is None else model_path(name, cache, download=download, on_progress=tell)
     try:
         model = Model(
             path,
@@ -79,29 +81,24 @@ def load(
             workspace=workspace,
             mmap=mmap,
         )
-    except ModelHashMismatchError:
-        raise
     except ArtifactError as error:
-        if is_path(name_or_path):
+        if name is None or isinstance(error, ModelHashMismatchError):
             raise
-        raise CachedModelError(str(name_or_path), str(path), str(error)) from error
-    _require_known(name_or_path, path, model)
+        raise CachedModelError(name, str(path), str(error)) from error
+    _require_known(name, model)
     return model
 
 
-def _require_known(name_or_path: str | os.PathLike[str], path: Path, model: Model) -> None:
+def _require_known(name: str | None, model: Model) -> None:
     """Close the model and raise if it has the name of a known one and is not that one."""
-    known = None if is_path(name_or_path) else KNOWN_MODELS.get(str(name_or_path))
+    known = None if name is None else KNOWN_MODELS.get(name)
     if known is not None and known.model_id not in (None, model.model_id):
         model.close()
-        raise CachedModelError(known.name, str(path), f"its model_id is {model.model_id}")
+        raise CachedModelError(known.name, str(model.path), f"its model_id is {model.model_id}")
 
 
-def _require_types(
-    name_or_path: object, cache_dir: object, download: object, mmap: object, on_progress: object
-) -> None:
+def _require_types(cache_dir: object, download: object, mmap: object, on_progress: object) -> None:
     """Raise OptionRangeError for what is of another type, before anything is fetched for it."""
-    checked_path("name_or_path", name_or_path)
     if cache_dir is not None:
         checked_path("cache_dir", cache_dir)
     require_bool("download", download)

@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from sslm import limits
@@ -14,14 +15,15 @@ from sslm.engine.background import Background
 from sslm.engine.log import LOGGER
 from sslm.engine.model_schemas import ModelSchemas
 from sslm.engine.opening import (
+    BUFFER_PATH,
     checked_threads,
     context_of,
+    model_source,
     open_artifact,
     require_no_spare_workspace,
     require_sha256,
 )
 from sslm.engine.options import (
-    checked_path,
     require_bool,
     require_callback,
 )
@@ -56,7 +58,9 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
     what it holds.
 
     Args:
-        path: A ``.sslm`` file.
+        path: A ``.sslm`` file, or the bytes of one: any readable buffer in one piece. A buffer that
+            begins at a multiple of 64 is used where it lies, and must not change while the model is
+            open; any other one is copied.
         sha256: What ``sha256sum`` prints for the file, to insist on it; costs a pass over it.
         backend: ``auto`` (native), ``native`` or ``reference``.
         tier: A CPU tier by name, or ``auto`` for the best; a forced one is refused, never replaced.
@@ -86,7 +90,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | bytes | bytearray | memoryview,
         *,
         sha256: str | None = None,
         backend: str = "auto",
@@ -99,7 +103,8 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         workspace: object = None,
         mmap: bool = True,
     ) -> None:
-        self.path = checked_path("path", path)
+        source = model_source("path", path)
+        self.path = source if isinstance(source, Path) else BUFFER_PATH
         require_bool("mmap", mmap)
         self._threads = checked_threads(backend, tier, threads, parallel_for)
         require_no_spare_workspace(backend, workspace)
@@ -118,7 +123,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         self._chat_template: ChatTemplate | None = None
         self._is_pinned = sha256 is not None
         self._model_schemas: ModelSchemas | None = None
-        self._artifact = open_artifact(self.path, mmap=mmap, copy_at_most_bytes=memory_bytes)
+        self._artifact = open_artifact(source, mmap=mmap, copy_at_most_bytes=memory_bytes)
         try:
             if sha256 is not None:
                 self._file_sha256 = require_sha256(self.path, self._artifact, sha256)
@@ -202,8 +207,11 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         """How to open this model again; hashes the file when first asked for.
 
         Raises:
+            NotCopyableError: If it was opened from a buffer, which nobody else can open.
             ObjectClosedError: If the model is closed, and its hash was never asked for before.
         """
+        if self.path is BUFFER_PATH:
+            raise NotCopyableError("model of a buffer", "open it from a path to send it elsewhere")
         path, backend, tier, memory_bytes, mmap = self._asked
         return ModelSpec(
             path=path,

@@ -1,5 +1,6 @@
 """Opening a file as what was asked for."""
 
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from sslm import limits
 from sslm.arguments import checked_int
 from sslm.artifact import Artifact, read_artifact
-from sslm.engine.options import require_name
+from sslm.engine.options import checked_path, require_name
 from sslm.errors.engine import ModelHashMismatchError, NotAnArtifactError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
@@ -16,11 +17,36 @@ from sslm.program.parallel_for import ParallelFor
 DEFAULT_CONTEXT_TOKENS: Final = 4096
 
 
-def open_artifact(path: Path, *, mmap: bool, copy_at_most_bytes: int | None = None) -> Artifact:
+BUFFER_PATH: Final = Path("<buffer>")
+"""What stands for the path of a model that was opened from bytes in memory."""
+
+
+def model_source(option: str, value: object) -> Path | memoryview:
+    """Return the path of a model's file, or the bytes of one.
+
+    Args:
+        option: The name of the argument.
+        value: A text, a path, or a readable buffer in one piece.
+
+    Raises:
+        OptionRangeError: If it is anything else.
+    """
+    if isinstance(value, (str, os.PathLike)):
+        return checked_path(option, value)
+    try:
+        return memoryview(value).cast("B")  # type: ignore[arg-type]
+    except TypeError as error:
+        expected = "a str, a path as pathlib has them, or a buffer in one piece"
+        raise OptionRangeError(option, briefly(value), expected) from error
+
+
+def open_artifact(
+    source: Path | memoryview, *, mmap: bool, copy_at_most_bytes: int | None = None
+) -> Artifact:
     """Open a ``.sslm`` file.
 
     Args:
-        path: Of the file.
+        source: Path of the file, or its bytes.
         mmap: Whether it is mapped, or copied and then verified.
         copy_at_most_bytes: Largest copy, or None for no bound.
 
@@ -29,9 +55,9 @@ def open_artifact(path: Path, *, mmap: bool, copy_at_most_bytes: int | None = No
         MemoryBudgetError: If a copy would be larger than its bound.
         ArtifactError: If it is not one we accept.
     """
-    if path.suffix.lower() == ".gguf":
-        raise NotAnArtifactError(str(path))
-    return read_artifact(path, mmap=mmap, copy_at_most_bytes=copy_at_most_bytes)
+    if isinstance(source, Path) and source.suffix.lower() == ".gguf":
+        raise NotAnArtifactError(str(source))
+    return read_artifact(source, mmap=mmap, copy_at_most_bytes=copy_at_most_bytes)
 
 
 def require_sha256(path: Path, artifact: Artifact, sha256: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 import sslm
 from sslm.engine.model import Model
 from sslm.engine.request import stop_strings
-from sslm.errors.base import SslmError
+from sslm.errors.base import ArtifactError, SslmError
 from sslm.errors.catalog import UnknownModelError
 from sslm.errors.runtime import (
     MemoryBudgetError,
@@ -60,8 +60,11 @@ def test_any_value_is_shown_in_few_characters() -> None:
 
 @pytest.mark.parametrize("odd", [5, None, b"model.sslm", 1.5, ["a"]])
 def test_a_path_is_a_text_or_a_path(odd: Any, tmp_path: Path) -> None:
-    assert "name_or_path" in _message(OptionRangeError, lambda: sslm.load(odd))
-    assert "path" in _message(OptionRangeError, lambda: Model(odd))
+    # Bytes are taken for those of a file, and say themselves that they are none.
+    kind = ArtifactError if isinstance(odd, bytes) else OptionRangeError
+    expected = "b'mode'" if isinstance(odd, bytes) else "path"
+    assert expected in _message(kind, lambda: sslm.load(odd))
+    assert expected in _message(kind, lambda: Model(odd))
     if odd is not None:
         call = lambda: sslm.load(stories_artifact(), cache_dir=odd)  # noqa: E731
         assert "cache_dir" in _message(OptionRangeError, call)

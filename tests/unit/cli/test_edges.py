@@ -59,11 +59,15 @@ def _made(arguments: Sequence[object]) -> list[object]:
 def test_an_exit_code_for_every_cause_is_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
     """Every number that ships has a code, and its object can be read as JSON."""
     codes = {}
-    for kind in CAUSES:
-        code = explain(_example(kind), is_json=True)
+    examples = [_example(kind) for kind in CAUSES]
+    examples += [
+        type(one)(**one.facts() | {"what": what}) for one in examples for what in one.causes
+    ]
+    for example in examples:
+        code = explain(example, is_json=True)
         error = json.loads(capsys.readouterr().out)["error"]
         assert set(error) == {"type", "status", "message", "exit_code", "facts"}
-        assert (error["type"], error["exit_code"]) == (kind.__name__, code)
+        assert (error["type"], error["exit_code"]) == (type(example).__name__, code)
         codes[error["status"]] = code
     assert set(codes) == set(Status) - {Status.OK, Status.INTERNAL}
     assert set(codes.values()) == {*FAMILIES.values(), USAGE}
@@ -94,7 +98,7 @@ def test_our_own_defect_and_an_interrupt_are_json_too(
     sslm_command: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(error: BaseException) -> dict[str, Any]:
-        def encode(tokenizer: Tokenizer, text: str) -> list[int]:
+        def encode(tokenizer: Tokenizer, text: str, **_: object) -> list[int]:
             raise error
 
         monkeypatch.setattr(Tokenizer, "encode", encode)

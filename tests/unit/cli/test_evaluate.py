@@ -51,7 +51,10 @@ def test_another_source_is_refused_unless_allowed(
     sslm_command: Commands, stories: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.gguf"
-    other.write_bytes(STORIES_SOURCE.read_bytes() + bytes(32))
+    content = bytearray(STORIES_SOURCE.read_bytes())
+    # The lowest bit of the last weight.
+    content[-4] ^= 1
+    other.write_bytes(content)
     arguments = ("eval", stories, "--source", other, "--text", TEXT, "--limit-tokens", "20")
     assert sslm_command.error(*arguments, code=4) == "SourceFileMismatchError"
     assert sslm_command.json(*arguments, "--any-source")["tokens"] == 20

@@ -77,8 +77,9 @@ ERROR = OptionRangeError("width", "-1", "at least 0")
         ),
         (
             ContextLengthError(9, 8),
-            "the request needs at least 9 tokens and the context holds 8; shorten the prompt, "
-            "lower --max-tokens or ask for a larger --context-tokens",
+            "the request needs at least 9 tokens and the context holds 8; shorten the prompt or "
+            "lower --max-tokens, or, if the model was made for more than that, ask for a larger "
+            "--context-tokens",
         ),
         (
             StateBudgetError(7, 2, 1),

@@ -193,6 +193,18 @@ CHAT_TEMPLATE_NODE_COUNT_MAX: Final = 1 << 13
 CHAT_TEMPLATE_NESTING_MAX: Final = 32
 """Containers inside containers that a template may build."""
 
+CHAT_TEMPLATE_SOURCE_NESTING_MAX: Final = 32
+"""Brackets, blocks and operators that a template has inside one another. Published ones have 12.
+
+Jinja's parser takes up to fourteen of Python's 1,000 calls for each.
+"""
+
+CHAT_TEMPLATE_TREE_DEPTH_MAX: Final = 72
+"""Parts of a template's syntax inside one another, chains included: up to seven calls each.
+
+Published ones have 29.
+"""
+
 CHAT_LITERAL_SEARCH_BYTES_MAX: Final = 1 << 27
 """Characters of control tokens that are searched for a template's literals: half a second."""
 
@@ -364,6 +376,13 @@ SCHEMA_VALUE_COUNT_MAX: Final = 1 << 16
 
 SCHEMA_NESTING_MAX: Final = 64
 """Levels of nesting of a schema document: reading and compiling call themselves so deep."""
+
+SCHEMA_CALLS_MAX: Final = 100
+"""Schemas that are worked out inside one another, through references and parts of an instance.
+
+Each takes up to eight of Python's 1,000 calls in one another. Published schemas have at most 32, a
+list that is unrolled 32 times has 98.
+"""
 
 SCHEMA_NUMBER_DIGITS_MAX: Final = 400
 """Digits of a number in plain notation: a float64 has at most 309 before its point."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from sslm import limits
+from sslm.json_nesting import nesting_of
 
 ENDING: Final = ".origin.json"
 """What replaces ``.sslm`` in the name of the model's file."""
@@ -29,12 +30,12 @@ def read_origin(model: Path) -> dict[str, str]:
     a model is replaced by a newer conversion of the same source.
     """
     path = origin_path(model)
-    with suppress(OSError, ValueError, RecursionError):
+    with suppress(OSError, ValueError):
         if path.is_symlink() or not path.is_file():
             return {}
         with path.open("rb") as file:
             text = file.read(limits.ORIGIN_SIZE_BYTES_MAX + 1)
-        if len(text) <= limits.ORIGIN_SIZE_BYTES_MAX:
+        if len(text) <= limits.ORIGIN_SIZE_BYTES_MAX and nesting_of(text).depth == 1:
             origin = json.loads(text)
             if isinstance(origin, dict) and all(isinstance(one, str) for one in origin.values()):
                 return origin

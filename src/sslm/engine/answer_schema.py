@@ -21,6 +21,7 @@ from sslm.engine.schema_vocabulary import VOCABULARY_WORK, schema_vocabulary
 from sslm.errors.base import SslmError
 from sslm.errors.binding import SchemaBudgetTokensError
 from sslm.hashes import Sha256
+from sslm.json_nesting import is_within
 from sslm.schema.bound_schema import BoundSchema
 from sslm.schema.budget import AUTOMATON_WORK, Report
 from sslm.text.tokenizer import Tokenizer
@@ -183,9 +184,16 @@ def _key(source: object) -> object:
         return _file_key(Path(source))
     if isinstance(source, dict):
         try:
-            # Not sorted: answers have their keys in the order of the schema.
-            return json.dumps(source)
-        except (TypeError, ValueError, RecursionError, RuntimeError):
+            if is_within(
+                source,
+                levels=limits.SCHEMA_NESTING_MAX,
+                values=limits.SCHEMA_VALUE_COUNT_MAX,
+            ):
+                # Not sorted: answers have their keys in the order of the schema.
+                return json.dumps(source)
+        except RecursionError:
+            raise
+        except (TypeError, ValueError, RuntimeError):
             # Also of one that another thread changes meanwhile.
             return None
     return None

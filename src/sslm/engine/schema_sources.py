@@ -91,7 +91,7 @@ def schema_title(source: object) -> str | None:
 def _described(kind: type, describe: Callable[[], object]) -> object:
     try:
         return describe()
-    except MemoryError:
+    except (MemoryError, RecursionError):
         raise
     except Exception as error:
         raise SchemaSourceError(

@@ -19,6 +19,8 @@ def briefly(value: object) -> str:
         return f"an integer of {value.bit_length()} bits"
     try:
         return _REPR.repr(value)
+    except (MemoryError, RecursionError):
+        raise
     except Exception:
         # Somebody else's __repr__ can raise anything, and so do huge numbers inside of others.
         return f"a value of type {type(value).__name__}"

@@ -87,7 +87,7 @@ def _rule(tensor: GgufTensor) -> _Rule:
         try:
             # As one long row: the package works on sixteen rows at a time, whatever their length.
             row = quants.dequantize(blocks.reshape(1, -1), GGMLQuantizationType(kind.type_id))
-        except MemoryError:
+        except (MemoryError, RecursionError):
             raise
         except Exception as error:
             # An older version of the package knows fewer types, and says so in several ways.

@@ -14,6 +14,7 @@ from sslm.errors.canonical_json import (
     JsonUnknownKeyError,
 )
 from sslm.errors.reading import BadUtf8Error
+from sslm.json_nesting import nesting_of
 from sslm.limits import SSLM_JSON_DIGITS_MAX, SSLM_JSON_NESTING_MAX
 
 JsonValue = None | bool | int | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
@@ -22,7 +23,6 @@ Item = TypeVar("Item")
 _SHOWN_CHARS: Final = 80
 """Of a key in a message, which may be as long as its section."""
 
-_TOO_DEEP: Final = "it nests too deep"
 _TYPE_NAMES: Final = {
     bool: "a boolean",
     int: "an integer",
@@ -68,15 +68,14 @@ def decode_json(data: memoryview, section: str) -> JsonValue:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadUtf8Error(section, error.start, error.reason) from error
+    if nesting_of(raw).depth > SSLM_JSON_NESTING_MAX:
+        raise JsonSyntaxError(section, "it nests too deep")
     try:
         value: JsonValue = json.loads(
             text, parse_int=whole, parse_float=refuse, parse_constant=refuse
         )
     except json.JSONDecodeError as error:
         raise JsonSyntaxError(section, f"{error.msg} at character {error.pos}") from error
-    except RecursionError as error:
-        raise JsonSyntaxError(section, _TOO_DEEP) from error
-    _require_shallow(value, section)
     _require_canonical(raw, value, section)
     return value
 
@@ -195,22 +194,6 @@ def hexadecimal(place: str, value: JsonValue, *, size_bytes: int) -> bytes:
 
 def _type_error(place: str, value: JsonValue, expected: str) -> JsonTypeError:
     return JsonTypeError(place, _TYPE_NAMES[type(value)], expected)
-
-
-def _require_shallow(value: JsonValue, section: str) -> None:
-    """Refuse nesting that no section needs, before anything walks the value by calling itself."""
-    level = [value]
-    for _ in range(SSLM_JSON_NESTING_MAX + 1):
-        inner: list[JsonValue] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner += one.values()
-            elif isinstance(one, list):
-                inner += one
-        if not inner:
-            return
-        level = inner
-    raise JsonSyntaxError(section, _TOO_DEEP)
 
 
 def _require_canonical(raw: bytes, value: JsonValue, section: str) -> None:

@@ -12,7 +12,6 @@ from sslm.errors.schema_documents import (
 )
 from sslm.errors.showing import briefly
 from sslm.hashes import Sha256
-from sslm.limits import SCHEMA_NESTING_MAX
 from sslm.schema.automaton import Automaton
 from sslm.schema.budget import WHOLE_SCHEMA, Budget, Report
 from sslm.schema.canonical import canonical_json
@@ -162,12 +161,9 @@ def compile_schema(
         raise OptionRangeError("budget", briefly(budget), "a Budget or None")
     options = options or SchemaOptions()
     document = read_document(source)
-    try:
-        front, language = _understood(document, options, budget, report)
-        front.refusals.raise_first()
-        automaton = front.compiler.automaton(language)
-    except RecursionError as error:
-        raise SchemaSizeError("levels of schemas in each other", SCHEMA_NESTING_MAX, "") from error
+    front, language = _understood(document, options, budget, report)
+    front.refusals.raise_first()
+    automaton = front.compiler.automaton(language)
     return CompiledSchema(automaton, document, _digest(document, options), front)
 
 
@@ -187,8 +183,6 @@ def check(
         front, _ = _understood(read_document(source), options, None, report)
     except UnsupportedSchemaError as error:
         return [Unsupported(error.pointer, error.keyword, error.hint)]
-    except RecursionError as error:
-        raise SchemaSizeError("levels of schemas in each other", SCHEMA_NESTING_MAX, "") from error
     return front.refusals.all()
 
 

@@ -10,6 +10,7 @@ from sslm.errors.schema_documents import (
     SchemaSizeError,
     SchemaSyntaxError,
 )
+from sslm.json_nesting import nesting_of
 from sslm.limits import (
     SCHEMA_NESTING_MAX,
     SCHEMA_NUMBER_DIGITS_MAX,
@@ -82,6 +83,8 @@ def _parsed(text: str) -> object:
     text = text.removeprefix("\ufeff")
     if len(text) > SCHEMA_SIZE_BYTES_MAX:
         raise SchemaSizeError("bytes", SCHEMA_SIZE_BYTES_MAX, "")
+    if nesting_of(text.encode("utf-8", "surrogatepass")).depth > SCHEMA_NESTING_MAX:
+        raise SchemaSizeError("levels of nesting", SCHEMA_NESTING_MAX, "")
     try:
         parsed: object = json.loads(
             text,
@@ -92,8 +95,6 @@ def _parsed(text: str) -> object:
         )
     except json.JSONDecodeError as error:
         raise SchemaSyntaxError(f"{error.msg} at character {error.pos}") from error
-    except RecursionError as error:
-        raise SchemaSizeError("levels of nesting", SCHEMA_NESTING_MAX, "") from error
     return parsed
 
 

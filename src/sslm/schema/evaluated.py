@@ -94,7 +94,8 @@ class CaseFinder:
             elif _UNEVALUATED[self._kind] in schema:
                 self._found[key] = {EVERYTHING: allowed}
             else:
-                self._found[key] = self._split(member, schema, place, allowed)
+                with self._evaluator.call(member):
+                    self._found[key] = self._split(member, schema, place, allowed)
         return self._found[key]
 
     def _split(self, member: Member, schema: dict[str, Json], place: Place, allowed: Part) -> Cases:

@@ -1,12 +1,13 @@
 """From schemas to sets of values: every keyword, at one place."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from sslm.errors.schema_documents import SchemaSizeError
-from sslm.limits import SCHEMA_ASKED_PARTS_MAX
+from sslm.limits import SCHEMA_ASKED_PARTS_MAX, SCHEMA_CALLS_MAX
 from sslm.schema.algebra import any_of, both, exactly_one, outside
 from sslm.schema.compiler import LanguageCompiler
 from sslm.schema.document import Json, pointer_text, shown
@@ -20,7 +21,7 @@ from sslm.schema.places import Place, PlaceTable
 from sslm.schema.properties import PropertyKeywords
 from sslm.schema.refusals import Refusals, Unsupported
 from sslm.schema.scalars import ScalarKeywords
-from sslm.schema.speakers import Member, SpeakerTable
+from sslm.schema.speakers import SCHEMAS_INSIDE, Member, SpeakerTable
 from sslm.schema.spelling import spelled
 from sslm.schema.unevaluated import UnevaluatedKeywords
 from sslm.schema.universe import Universes
@@ -81,6 +82,7 @@ class Evaluator:
         self._unevaluated = UnevaluatedKeywords(self)
         self._found: dict[tuple[Member, Place], Value] = {}
         self._active: set[tuple[Member, Place]] = set()
+        self._call_count = 0
 
     def value(self, member: Member, place: Place) -> Value:
         """Return the values of *place* that a schema allows."""
@@ -91,9 +93,23 @@ class Evaluator:
             self.refusals.add(member.node.pointer, "$ref", "it refers to itself without an end")
             return NO_VALUE
         self._active.add(key)
-        found = self._found[key] = self._new_value(member, place)
+        with self.call(member):
+            found = self._found[key] = self._new_value(member, place)
         self._active.remove(key)
         return found
+
+    @contextmanager
+    def call(self, member: Member) -> Iterator[None]:
+        """Count a schema that is worked out inside others, while it is.
+
+        Raises:
+            SchemaSizeError: If there are too many of them for Python's stack.
+        """
+        if self._call_count == SCHEMA_CALLS_MAX:
+            raise SchemaSizeError(SCHEMAS_INSIDE, SCHEMA_CALLS_MAX, shown(member.node.pointer))
+        self._call_count += 1
+        yield
+        self._call_count -= 1
 
     def evaluated(self, member: Member, place: Place) -> Value:
         """Return what a schema allows, its ``unevaluated...`` keywords left out."""

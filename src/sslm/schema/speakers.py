@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sslm.errors.schema_documents import SchemaSizeError
-from sslm.limits import SCHEMA_KEY_COUNT_MAX, SCHEMA_NESTING_MAX, SCHEMA_VALUE_COUNT_MAX
+from sslm.limits import SCHEMA_CALLS_MAX, SCHEMA_KEY_COUNT_MAX, SCHEMA_VALUE_COUNT_MAX
 from sslm.schema.canonical import canonical_json
 from sslm.schema.document import Json, shown
 from sslm.schema.keywords import KEYWORDS, Holds, held
@@ -54,6 +54,9 @@ class Constant:
 
 Root = Member | Constant
 
+SCHEMAS_INSIDE: Final = "levels of schemas inside one another"
+"""What ``SCHEMA_CALLS_MAX`` bounds, as messages call it."""
+
 
 def pointer_of(root: Root) -> str:
     """Return where a schema or constant stands, as messages show it."""
@@ -91,13 +94,8 @@ class SpeakerTable:
         """Return what speaks where the schemas *roots* are asked."""
         if roots not in self._found:
             gathering = _Gathering()
-            try:
-                for root in roots:
-                    self._gather(root, gathering)
-            except RecursionError as error:
-                where = pointer_of(next(reversed(gathering.seen)))
-                what = "levels of schemas in each other"
-                raise SchemaSizeError(what, SCHEMA_NESTING_MAX, where) from error
+            for root in roots:
+                self._gather(root, gathering, SCHEMA_CALLS_MAX)
             self._found[roots] = gathering.speakers()
         return self._found[roots]
 
@@ -122,9 +120,11 @@ class SpeakerTable:
         for tokens in held(entry, keyword, member.node.value[keyword]):
             yield self.inside(member, *tokens)
 
-    def _gather(self, root: Root, gathering: "_Gathering") -> None:
+    def _gather(self, root: Root, gathering: "_Gathering", calls_left: int) -> None:
         if root in gathering.seen:
             return
+        if calls_left == 0:
+            raise SchemaSizeError(SCHEMAS_INSIDE, SCHEMA_CALLS_MAX, pointer_of(root))
         self._visits_left -= 1
         if self._visits_left < 0:
             what = "visits of its schemas"
@@ -138,9 +138,9 @@ class SpeakerTable:
             for keyword, content in root.node.value.items():
                 gathering.add_names(root, keyword, content)
                 for constant in constants(keyword, content, root.node.pointer):
-                    self._gather(constant, gathering)
+                    self._gather(constant, gathering, calls_left - 1)
                 for member in self.in_place(root, keyword):
-                    self._gather(member, gathering)
+                    self._gather(member, gathering, calls_left - 1)
 
 
 class _Gathering:

@@ -8,15 +8,11 @@ from typing import Final, NoReturn
 
 from sslm import limits
 from sslm.errors.batches import BatchLineSyntaxError
+from sslm.json_nesting import nesting_of
 
 JsonValue = None | bool | int | Decimal | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
-# One that is not closed goes on to the end: a search that began anew behind each quote would take
-# time that grows with the square of the text.
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_BRACKET: Final = re.compile(rb"[][{}]")
-_OPENING: Final = b"[{"
 _EXPONENT_MAX: Final = 99
 _SHOWN_CHARS: Final = 80
 
@@ -53,17 +49,12 @@ def read_json(place: str, data: bytes) -> JsonValue:
 
 def _require_shallow(data: bytes) -> None:
     """Refuse what is nested before anything walks it, and containers before they take memory."""
-    depth = count = 0
-    for bracket in _BRACKET.finditer(_STRING.sub(b"", data)):
-        if bracket[0] in _OPENING:
-            depth, count = depth + 1, count + 1
-        else:
-            depth -= 1
-        if depth > limits.BATCH_LINE_NESTING_MAX:
-            raise ValueError(f"it nests deeper than {limits.BATCH_LINE_NESTING_MAX}")
-        if count > limits.BATCH_LINE_CONTAINER_COUNT_MAX:
-            most = limits.BATCH_LINE_CONTAINER_COUNT_MAX
-            raise ValueError(f"it has more than {most} objects and lists")
+    found = nesting_of(data)
+    if found.depth > limits.BATCH_LINE_NESTING_MAX:
+        raise ValueError(f"it nests deeper than {limits.BATCH_LINE_NESTING_MAX}")
+    if found.containers > limits.BATCH_LINE_CONTAINER_COUNT_MAX:
+        most = limits.BATCH_LINE_CONTAINER_COUNT_MAX
+        raise ValueError(f"it has more than {most} objects and lists")
 
 
 def _whole(digits: str) -> int:

@@ -42,7 +42,7 @@ def is_failure_of_library(error: BaseException) -> bool:
 
     The class of panics cannot be imported, so it is known by its name.
     """
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError | RecursionError):
         return False
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 

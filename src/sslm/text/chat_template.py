@@ -47,12 +47,10 @@ class ChatTemplate:
         self.source = source
         try:
             self._code, self.literals = compile_template(source)
-        except SslmError:
+        except (SslmError, MemoryError, RecursionError):
             raise
         except JinjaSyntaxError as error:
             raise TemplateSyntaxError(error.lineno, _reason(error)) from error
-        except MemoryError:
-            raise
         except Exception as error:
             # Python's own compiler refuses some of what Jinja's lets through, in several ways.
             raise TemplateSyntaxError(0, _reason(error)) from error
@@ -104,7 +102,7 @@ class ChatTemplate:
         try:
             allowance = Allowance.for_messages(contents, require_time)
             text = run_template(self._code, variables, allowance, date)
-        except (SslmError, MemoryError):
+        except (SslmError, MemoryError, RecursionError):
             raise
         except Exception as error:
             # A template can provoke any of Python's errors, and each is the template's failure.

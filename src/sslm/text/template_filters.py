@@ -9,7 +9,8 @@ from jinja2.filters import FILTERS, ignore_case, make_attrgetter
 from jinja2.runtime import Context
 from jinja2.utils import pass_context, pass_environment
 
-from sslm.errors.text import TemplateFailedError
+from sslm import limits
+from sslm.errors.text import TemplateFailedError, TemplateWorkError
 from sslm.text.template_allowance import Allowance
 from sslm.text.template_allowlist import FILTERS_ALLOWED
 from sslm.text.template_numbers import measured, rounded
@@ -36,6 +37,7 @@ class BoundedFilters:
         self._allowance = allowance
         self._values = values
         self._emit = values.emit
+        self._lazy_depth = 0
 
     def by_name(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by their names in templates."""
@@ -67,8 +69,16 @@ class BoundedFilters:
                 return iter(())
             source = values if isinstance(values, Sized) else self._values.listed(values)
             self._allowance.charge_value(source)
-            # Still an iterator, as without this: it has no text, length or second turn.
-            return iter(self._values.listed(lazy(context, source, *args, **kwargs)))
+            # The filter that ``map`` is given may be ``map``, with its own to follow.
+            most = limits.CHAT_TEMPLATE_NESTING_MAX
+            if self._lazy_depth == most:
+                raise TemplateWorkError("filters nested too deeply", most)
+            self._lazy_depth += 1
+            try:
+                # Still an iterator, as without this: it has no text, length or second turn.
+                return iter(self._values.listed(lazy(context, source, *args, **kwargs)))
+            finally:
+                self._lazy_depth -= 1
 
         return eager
 

@@ -10,6 +10,7 @@ from jinja2.visitor import NodeTransformer
 from sslm import limits
 from sslm.errors.text import TemplateFeatureError
 from sslm.text.template_allowlist import NODES_REFUSED
+from sslm.text.template_nesting import require_shallow_source, require_shallow_tree
 from sslm.text.template_numbers import INTEGER_BITS_MAX, bits
 from sslm.text.template_sandbox import BoundedSandbox
 
@@ -24,10 +25,13 @@ def compile_template(source: str) -> tuple[CodeType, frozenset[str]]:
 
     Raises:
         TemplateFeatureError: If it uses a part of Jinja that is refused here, or too much of it.
-        jinja2.TemplateError, SyntaxError, RecursionError, ValueError: If it is not valid.
+        jinja2.TemplateError, SyntaxError, ValueError: If it is not valid.
+        RecursionError: If the caller has left too little of Python's stack, whatever it is.
     """
     environment = BoundedSandbox()
+    require_shallow_source(environment, source)
     tree = environment.parse(source)
+    require_shallow_tree(tree)
     literals = set()
     for count, node in enumerate(tree.find_all(nodes.Node)):
         if count >= limits.CHAT_TEMPLATE_NODE_COUNT_MAX:

@@ -40,7 +40,7 @@ def test_one_fault_never_spoils_a_call(tmp_path: Path) -> None:
     # Every kind of fault was met, and told by the error that stands for it.
     assert {case.kind for case in cases} == set(KINDS)
     assert _outcomes(cases, "generate", "allocation") >= {"MemoryError"}
-    assert _outcomes(cases, "save", "rename") == {"UnwritableFileError 1001"}
+    assert _outcomes(cases, "save", "rename") == {"StorageFailedError 4002"}
     assert _outcomes(cases, "save", "short_write") == {"right"}
     assert _outcomes(cases, "load_copied", "read") == {"UnreadableFileError 208"}
 

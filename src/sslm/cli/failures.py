@@ -2,6 +2,7 @@
 
 import errno
 import math
+import re
 import signal
 import sys
 import traceback
@@ -11,6 +12,7 @@ from typing import Final
 
 import typer
 
+from sslm.artifact.write_errors import is_of_storage
 from sslm.cli.exit_codes import (
     BAD_INPUT_FILE,
     INTERNAL,
@@ -24,12 +26,16 @@ from sslm.cli.exit_codes import (
 from sslm.cli.output import complain, end_line, print_json, shown, silence
 from sslm.cli.signals import told
 from sslm.errors.base import ArtifactError, NumericError, SchemaError, SslmError
+from sslm.errors.runtime import MemoryShortError
 from sslm.errors.status import Status
 
 # Some releases of typer carry a click of their own, so its base class is found through typer.
 _UsageProblem: Final = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
+_SHORT: Final = re.compile(r"can't allocate lock|\[digital envelope routines\]|malloc failure")
+"""How Python and OpenSSL tell that memory is short, where they raise no MemoryError."""
+
 _STRAY_WORDS: Final = "unexpected extra argument"
 
 
@@ -70,6 +76,8 @@ def explain(error: BaseException, *, is_json: bool) -> int:
 
 def _facts(error: BaseException) -> tuple[str, int | None, str, int]:
     """Return an error's kind, status, message, and exit code."""
+    if _is_memory_short(error):
+        error = MemoryShortError(str(error) or "an allocation failed")
     if isinstance(error, SslmError):
         message = ": ".join([*getattr(error, "__notes__", []), message_as_typed(error)])
         return type(error).__name__, int(error.status), message, exit_code(error)
@@ -81,9 +89,17 @@ def _facts(error: BaseException) -> tuple[str, int | None, str, int]:
         return "Terminated", None, told(error.code - SIGNALLED), error.code
     if isinstance(error, OSError):
         # What commands read and write of models has names of its own; this is stdin or stdout.
-        code = OUT_OF_BUDGET if error.errno == errno.ENOSPC else BAD_INPUT_FILE
+        code = OUT_OF_BUDGET if is_of_storage(error) else BAD_INPUT_FILE
         return "StreamError", None, f"cannot read or write: {error.strerror or error}", code
     return "InternalError", int(Status.INTERNAL), str(error) or type(error).__name__, INTERNAL
+
+
+def _is_memory_short(error: BaseException) -> bool:
+    """Tell whether an error is of memory, whatever the libraries of others call it."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    is_foreign = isinstance(error, (RuntimeError, ValueError)) and not isinstance(error, SslmError)
+    return isinstance(error, MemoryError) or (is_foreign and _SHORT.search(str(error)) is not None)
 
 
 def _plain(facts: Mapping[str, object]) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from sslm.artifact.write_errors import named_write_errors
 from sslm.errors.artifact import UnwritableFileError
 
 
@@ -18,13 +19,15 @@ class RecordFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         try:
-            folder.mkdir(exist_ok=True)
-            numbers = [int(path.stem) for path in folder.glob("*.sslmr") if path.stem.isdecimal()]
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            if isinstance(error, FileExistsError):
+            with named_write_errors(folder):
+                folder.mkdir(exist_ok=True)
+                found = list(folder.glob("*.sslmr"))
+        except (UnwritableFileError, ValueError) as error:
+            reason = getattr(error, "reason", None) or str(error)
+            if isinstance(error.__cause__, FileExistsError):
                 reason = "it is no folder; name one, in which each answer gets a file of its own"
             raise UnwritableFileError(str(folder), reason) from error
+        numbers = [int(path.stem) for path in found if path.stem.isdecimal()]
         self._number = max(numbers, default=0)
 
     def next_path(self) -> Path:

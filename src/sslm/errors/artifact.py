@@ -456,6 +456,18 @@ class DiskFullError(ResourceError):
     reason: str
 
 
+class StorageFailedError(ResourceError):
+    """The storage, or what the system has to reach it, failed; the file's name is not at fault."""
+
+    status = Status.STORAGE_FAILED
+    message = (
+        "cannot write {path!r}, as the storage or the system fails: {reason}; see to that and try "
+        "again, or write elsewhere"
+    )
+    path: str
+    reason: str
+
+
 class CopyMemoryError(ResourceError):
     """The system has not enough memory for a copy of the file."""
 

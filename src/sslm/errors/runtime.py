@@ -338,6 +338,14 @@ class MemoryRefusedError(ResourceError):
     remedy: str
 
 
+class MemoryShortError(ResourceError):
+    """The system has no memory for something small, as Python's own MemoryError says it."""
+
+    status = Status.MEMORY_SHORT
+    message = "the system has no memory left: {reason}; end other programs, or ask for less"
+    reason: str
+
+
 class StreamUnfinishedError(StateError):
     """A stream was asked for its result before its end, or was closed there."""
 

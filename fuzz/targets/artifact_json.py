@@ -27,7 +27,9 @@ def _tokenizer(data: memoryview) -> bytes:
 SECTIONS: Final[dict[str, Callable[[memoryview], bytes]]] = {
     "json": lambda data: encode_json(decode_json(data, "fuzzed")),
     "config": lambda data: encode_config(decode_config(data)),
-    "golden": lambda data: encode_golden(decode_golden(data, _GOLDEN_CONFIG)),
+    "golden": lambda data: encode_golden(
+        decode_golden(data, _GOLDEN_CONFIG, token_count=_GOLDEN_CONFIG.vocab_size)
+    ),
     "provenance": lambda data: encode_provenance(decode_provenance(data)),
     "tokenizer": _tokenizer,
 }

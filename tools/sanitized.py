@@ -61,7 +61,8 @@ SANITIZERS: Final = {
         runtimes=("libasan.so", "libubsan.so"),
         options={
             # CPython keeps memory to its end. A test that asks for too much expects a refusal.
-            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:",
+            # Fuzz targets bound by how much an input lets the process grow.
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=16:",
             "UBSAN_OPTIONS": "print_stacktrace=1:",
         },
         left_out={},

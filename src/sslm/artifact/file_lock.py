@@ -4,6 +4,8 @@ import errno
 import os
 import stat
 import sys
+from contextlib import suppress
+from functools import cache
 
 if sys.platform == "win32":
     import msvcrt
@@ -30,7 +32,32 @@ else:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        found = os.fstat(file)
+        _locked_here()[file] = (found.st_dev, found.st_ino)
         return True
+
+    @cache
+    def _locked_here() -> dict[int, tuple[int, int]]:
+        """Return which descriptors of this process are locked, with the files that they were of.
+
+        A fork has the same descriptors, and the system takes a lock back when the last of them is
+        closed: a child that lives on would hold the locks of a parent that was killed.
+        """
+        locked: dict[int, tuple[int, int]] = {}
+
+        def let_go() -> None:
+            for file, place in locked.items():
+                with suppress(OSError):
+                    found = os.fstat(file)
+                    # Unless it was closed, and its number given to something else.
+                    if (found.st_dev, found.st_ino) == place:
+                        nothing = os.open(os.devnull, os.O_RDWR)
+                        os.dup2(nothing, file, inheritable=False)
+                        os.close(nothing)
+            locked.clear()
+
+        os.register_at_fork(after_in_child=let_go)
+        return locked
 
 
 def open_lock_file(

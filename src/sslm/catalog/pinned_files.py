@@ -26,6 +26,30 @@ class Writable(Protocol):
         """Take all of *data*."""
 
 
+class NamedReader:
+    """A stream whose errors name its file, wherever it is read.
+
+    Args:
+        source: What is read.
+        path: What an error calls it.
+    """
+
+    def __init__(self, source: Readable, path: Path) -> None:
+        self._source = source
+        self._path = path
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most *size* bytes; none at the end.
+
+        Raises:
+            UnreadableFileError: If the system refuses.
+        """
+        try:
+            return self._source.read(size)
+        except OSError as error:
+            raise UnreadableFileError(str(self._path), error.strerror or str(error)) from error
+
+
 def sha256_of_copy(
     source: Readable,
     target: Writable | None,

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -14,13 +15,14 @@ from sslm.catalog.hub_pulling import WEIGHTS, pull_from_hub
 from sslm.catalog.hub_reference import PREFIX, parse_reference
 from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
 from sslm.catalog.names import name_of_file
-from sslm.catalog.pinned_files import file_sha256, sha256_of_copy
+from sslm.catalog.pinned_files import NamedReader, file_sha256, sha256_of_copy
 from sslm.catalog.resolving import is_path, unknown_model
 from sslm.engine.opening import checked_sha256
 from sslm.engine.runner import build_program
 from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError
 from sslm.errors.reading import UnreadableFileError
+from sslm.formats.mapped_file import open_regular_file
 
 _COPIED: Final = {"copied": "sslm"}
 
@@ -137,17 +139,12 @@ def sound_model(cache: Cache, name: str, key: str) -> CachedModel | None:
 
 def _copy(path: Path, out: Path, digest: str, on_progress: Progress) -> None:
     """Copy a ``.sslm`` file and check the copy, as nobody can change that one."""
-    total = path.stat().st_size
-    try:
-        opened = path.open("rb")
-    except OSError as error:
-        raise UnreadableFileError(str(path), error.strerror or str(error)) from error
-    with opened as source, named_write_errors(out), out.open("xb") as target:
+    with _opened(path) as source, named_write_errors(out), out.open("xb") as target:
         with BlockWriter(target) as blocks:
             _, found = sha256_of_copy(
-                source,
+                NamedReader(source, path),
                 blocks,
-                size_bytes_max=total,
+                size_bytes_max=os.fstat(source.fileno()).st_size,
                 on_progress=lambda done, total: on_progress("copy", done, total),
             )
         target.flush()
@@ -155,6 +152,13 @@ def _copy(path: Path, out: Path, digest: str, on_progress: Progress) -> None:
     _require(path, found, digest)
     with read_artifact(out) as artifact:
         build_program(artifact)
+
+
+def _opened(path: Path) -> FileIO:
+    try:
+        return open_regular_file(path)
+    except OSError as error:
+        raise UnreadableFileError(str(path), error.strerror or str(error)) from error
 
 
 def _known_model_of(digest: str) -> KnownModel | None:

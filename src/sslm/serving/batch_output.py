@@ -16,6 +16,7 @@ from sslm.artifact.file_lock import is_still_at, try_lock
 from sslm.artifact.write_errors import named_write_errors
 from sslm.closing import Closing
 from sslm.errors.batches import BatchBusyError, BatchOutputMismatchError
+from sslm.errors.reading import UnreadableFileError
 from sslm.hashes import Sha256
 from sslm.serving.batch_lines import is_refusal
 
@@ -84,10 +85,13 @@ class BatchOutput(Closing):
 
         Raises:
             BatchOutputMismatchError: If the file is another job's; nothing was touched.
-            UnwritableFileError: If the system refuses.
+            UnreadableFileError, UnwritableFileError: If the system refuses.
         """
-        with named_write_errors(self.path):
+        try:
             tail = self._compare(heads)
+        except OSError as error:
+            raise UnreadableFileError(self._name, error.strerror or str(error)) from error
+        with named_write_errors(self.path):
             if tail:
                 os.ftruncate(self._file, self._size_bytes)
 

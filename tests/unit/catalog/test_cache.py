@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,10 +39,10 @@ HOLD = (
 )
 
 
-def hold(cache: Cache) -> "subprocess.Popen[bytes]":
+def hold(cache: Cache, program: str = HOLD) -> "subprocess.Popen[bytes]":
     """Start a process that works in a cache until its stdin ends."""
     return subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(cache.folder)],
+        [sys.executable, "-c", program, str(cache.folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(Path(str(sslm.__file__)).parents[1])},
@@ -298,6 +300,92 @@ def test_one_waits_while_another_process_works(cache: Cache) -> None:
         other.wait()
     with cache.work_folder("mine", stop):
         assert waits == [(0, f"process {other.pid}, working on theirs")]
+
+
+FORK_AND_DIE = (
+    "import os, signal, sys; from pathlib import Path; from sslm.catalog.cache import Cache\n"
+    "with Cache(Path(sys.argv[1])).work_folder('theirs') as folder:\n"
+    "    (folder / 'half').write_bytes(b'half a model')\n"
+    "    if os.fork():\n"
+    "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    "    print(folder, flush=True)\n"
+    "    sys.stdin.read()\n"
+    "    os._exit(0)\n"
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_fork_does_not_hold_the_lock_of_its_dead_parent(cache: Cache) -> None:
+    def stop(waited_s: int, holder: str) -> None:
+        raise StopWaitingError(holder)
+
+    with hold(cache, FORK_AND_DIE) as other:
+        assert other.stdout is not None
+        left = Path(os.fsdecode(other.stdout.readline().rstrip()))
+        assert other.wait() == -9
+        with cache.work_folder("mine", stop):
+            assert not left.exists()
+        assert other.stdin is not None
+        other.stdin.close()
+
+
+KILLED_WHILE_FETCHING = (
+    "import os, sys; from pathlib import Path; from sslm.catalog.cache import Cache\n"
+    "from sslm.catalog.child_process import child_process\n"
+    "with Cache(Path(sys.argv[1])).work_folder('theirs') as folder:\n"
+    "    program = folder / 'child.py'\n"
+    "    program.write_text('import time; time.sleep(600)')\n"
+    "    with child_process([str(program)], folder=folder, log=folder / 'log',\n"
+    "                       environment=os.environ, file_size_bytes_max=1000):\n"
+    "        print(folder, flush=True)\n"
+    "        sys.stdin.read()\n"
+)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["alive", "stopped"])
+def test_a_child_does_not_hold_the_lock_of_its_dead_parent(is_stopped: bool, cache: Cache) -> None:
+    def stop(waited_s: int, holder: str) -> None:
+        raise StopWaitingError(holder)
+
+    with hold(cache, KILLED_WHILE_FETCHING) as other:
+        assert other.stdout is not None
+        left = Path(os.fsdecode(other.stdout.readline().rstrip()))
+        if is_stopped and os.name == "posix":
+            other.send_signal(signal.SIGSTOP)
+        other.kill()
+        other.wait()
+        with cache.work_folder("mine", stop):
+            assert not left.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes of files")
+def test_a_lock_is_shared_as_the_umask_says(cache: Cache) -> None:
+    before = os.umask(0o002)
+    try:
+        with cache.locked("a test"):
+            assert stat.S_IMODE((cache.folder / "lock").stat().st_mode) == 0o664
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() != 0, reason="only root becomes another user"
+)
+def test_a_lock_that_another_user_closed_says_what_to_do(cache: Cache, tmp_path: Path) -> None:
+    (cache.folder / "models").mkdir(parents=True)
+    lock = cache.folder / "lock"
+    lock.write_bytes(b"")
+    lock.chmod(0o600)
+    for path in (tmp_path, *tmp_path.parents):
+        if not path.stat().st_mode & 0o001:
+            pytest.skip(f"other users cannot enter {path}")
+    os.seteuid(65_534)
+    try:
+        with pytest.raises(UnwritableFileError) as caught, cache.locked("a test"):
+            raise AssertionError("locked all the same")
+    finally:
+        os.seteuid(0)
+    assert "lock in it belongs to user 0 and has the mode 0600; let that" in str(caught.value)
 
 
 def test_a_cache_that_cannot_be_written_has_its_own_error(tmp_path: Path) -> None:

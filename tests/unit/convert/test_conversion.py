@@ -17,7 +17,7 @@ from sslm.convert.calibration_text import CALIBRATION_TEXTS, GOLDEN_PROMPTS
 from sslm.convert.conversion import convert_gguf
 from sslm.engine.model import Model
 from sslm.engine.runner import Runner, open_backend
-from sslm.errors.artifact import DiskFullError, UnwritableFileError
+from sslm.errors.artifact import DiskFullError, StorageFailedError, UnwritableFileError
 from sslm.errors.base import SslmError
 from sslm.errors.commands import OutputExistsError, OutputNotFileError
 from sslm.errors.convert import ConversionDiffersError
@@ -269,7 +269,7 @@ def test_an_artifact_that_fails_verification_gets_no_name(
     [
         (errno.ENOSPC, DiskFullError),
         (errno.EDQUOT, DiskFullError),
-        (errno.EIO, UnwritableFileError),
+        (errno.EIO, StorageFailedError),
     ],
 )
 def test_a_disk_that_fails_leaves_nothing(

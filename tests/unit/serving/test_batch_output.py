@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sslm import limits
-from sslm.errors.artifact import DiskFullError, UnwritableFileError
+from sslm.errors.artifact import DiskFullError, StorageFailedError, UnwritableFileError
 from sslm.errors.base import SslmError
 from sslm.errors.batches import BatchBusyError, BatchOutputMismatchError
 from sslm.errors.commands import OutputIsFolderError, OutputNotFileError
@@ -165,5 +165,5 @@ def test_a_disk_that_fails_is_told_by_name(tmp_path: Path, monkeypatch: pytest.M
             raise OSError(errno.EIO, "the disk is broken")
 
         monkeypatch.setattr(os, "fsync", fail)
-        with pytest.raises(UnwritableFileError, match="broken"):
+        with pytest.raises(StorageFailedError, match="broken"):
             output.sync()

@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -371,20 +372,19 @@ def test_a_lock_is_shared_as_the_umask_says(cache: Cache) -> None:
 @pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() != 0, reason="only root becomes another user"
 )
-def test_a_lock_that_another_user_closed_says_what_to_do(cache: Cache, tmp_path: Path) -> None:
-    (cache.folder / "models").mkdir(parents=True)
-    lock = cache.folder / "lock"
-    lock.write_bytes(b"")
-    lock.chmod(0o600)
-    for path in (tmp_path, *tmp_path.parents):
-        if not path.stat().st_mode & 0o001:
-            pytest.skip(f"other users cannot enter {path}")
-    os.seteuid(65_534)
-    try:
-        with pytest.raises(UnwritableFileError) as caught, cache.locked("a test"):
-            raise AssertionError("locked all the same")
-    finally:
-        os.seteuid(0)
+def test_a_lock_that_another_user_closed_says_what_to_do() -> None:
+    # Other users cannot enter the usual folders of tests.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "models").mkdir()
+        (folder / "lock").touch(0o600)
+        os.seteuid(65_534)
+        try:
+            with pytest.raises(UnwritableFileError) as caught, Cache(folder).locked("a test"):
+                raise AssertionError("locked all the same")
+        finally:
+            os.seteuid(0)
     assert "lock in it belongs to user 0 and has the mode 0600; let that" in str(caught.value)
 
 

@@ -361,15 +361,16 @@ def _open_shared_lock(path: Path) -> int:
     try:
         return open_lock_file(path)
     except PermissionError as error:
-        with suppress(OSError):
+        try:
             found = path.lstat()
-            mode, owner = stat.S_IMODE(found.st_mode), found.st_uid
-            reason = (
-                f"lock in it belongs to user {owner} and has the mode {mode:04o}; let that user "
-                "remove it, or make it and the folder writable for all who share the cache"
-            )
-            raise PermissionError(error.errno, reason) from error
-        raise
+        except OSError:
+            raise error from None
+        reason = (
+            f"lock in it belongs to user {found.st_uid} and has the mode "
+            f"{stat.S_IMODE(found.st_mode):04o}; let that user remove it, or make it and the "
+            "folder writable for all who share the cache"
+        )
+        raise PermissionError(error.errno, reason) from error
 
 
 def _require_own_lock(file: int) -> None:

@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+# Run by its path or as a module, it finds the other folders of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.unit.text.vocabularies import (
     PUBLISHED,
     byte_level_tokenizer,

@@ -33,6 +33,7 @@ from tests.gguf_files import random_llama_gguf
 from tests.unit.catalog.local_package import NAME, known_stories, write_wheel
 
 import sslm
+from sslm.artifact.own_folder import OwnFolder
 from sslm.catalog.adding import add_known_model
 from sslm.catalog.cache import Cache
 from sslm.catalog.known_models import KnownModel
@@ -165,18 +166,17 @@ def _ending(end: tuple[str, int, int], on_progress: Any) -> Any:
 
 
 def _end_at_rename(end: tuple[str, int, int]) -> None:
-    replace = Path.replace
+    take = OwnFolder.take
 
-    def replace_and_end(path: Path, target: Path) -> Path:
-        is_last = Path(target).parent.name == "models" and Path(target).suffix == ".sslm"
+    def take_and_end(folder: OwnFolder, path: Path, name: str) -> None:
+        is_last = folder.path.name == "models" and Path(name).suffix == ".sslm"
         if is_last and end[0] == RENAMES[0]:
             os.kill(os.getpid(), end[2])
-        replaced = replace(path, target)
+        take(folder, path, name)
         if is_last and end[0] == RENAMES[1]:
             os.kill(os.getpid(), end[2])
-        return replaced
 
-    Path.replace = replace_and_end  # type: ignore[method-assign,assignment]
+    OwnFolder.take = take_and_end  # type: ignore[method-assign]
 
 
 def answer_of(process: "subprocess.Popen[str]", timeout_s: int = 300) -> tuple[int, Any, str]:

@@ -37,10 +37,11 @@ def model() -> Iterator[Model]:
         yield opened
 
 
-def test_a_source_with_more_rows_than_tokens_is_refused(tmp_path: Path) -> None:
-    tokens, _ = byte_level_vocabulary(vocab_size=270, seed=4)
+def test_a_source_with_more_tokens_than_rows_is_refused(tmp_path: Path) -> None:
+    """The other way round is a padded vocabulary, which opens."""
+    tokens, merges = byte_level_vocabulary(vocab_size=270, seed=4)
     source = random_llama_gguf(
-        tmp_path / "padded.gguf",
+        tmp_path / "short.gguf",
         seed=4,
         hidden_size=24,
         num_hidden_layers=1,
@@ -48,22 +49,34 @@ def test_a_source_with_more_rows_than_tokens_is_refused(tmp_path: Path) -> None:
         num_key_value_heads=1,
         head_dim=8,
         intermediate_size=20,
-        vocab_size=270,
+        vocab_size=260,
         extra_metadata={
-            "tokenizer.ggml.tokens": tokens[:260],
-            "tokenizer.ggml.token_type": [3] * 3 + [1] * 257,
-            "tokenizer.ggml.merges": ["e t"],
+            "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": [3] * 3 + [1] * 267,
+            "tokenizer.ggml.merges": merges[:1],
         },
     )
     with pytest.raises(SourceTensorShapeError):
         convert_gguf(source, tmp_path / "out.sslm")
 
 
-def test_an_artifact_with_more_rows_than_tokens_is_refused(tmp_path: Path) -> None:
+def test_an_artifact_with_more_tokens_than_rows_is_refused(tmp_path: Path) -> None:
+    more = replace(
+        VOCABULARY,
+        tokens=(*VOCABULARY.tokens, *(f"more{index}" for index in range(64))),
+        token_types=VOCABULARY.token_types + bytes([1] * 64),
+    )
+    file = with_section(tiny_file(tmp_path), SectionType.TOKENIZER, encode_vocabulary(more))
+    with pytest.raises(SectionsDisagreeError):
+        read(file)
+
+
+def test_a_golden_run_of_padding_is_refused(tmp_path: Path) -> None:
+    """Where there are more rows than tokens, recorded ids are held to the tokens."""
     fewer = replace(VOCABULARY, tokens=VOCABULARY.tokens[:4], token_types=bytes([1] * 4),
                     eos_token_id=None, end_token_ids=())  # fmt: skip
     file = with_section(tiny_file(tmp_path), SectionType.TOKENIZER, encode_vocabulary(fewer))
-    with pytest.raises(SectionsDisagreeError):
+    with pytest.raises(JsonRangeError, match="from 0 to 3"):
         read(file)
 
 

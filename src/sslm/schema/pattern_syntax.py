@@ -33,6 +33,7 @@ from sslm.schema.unicode_properties import property_set
 
 _COUNTS: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
 _GROUP_NAME: Final = re.compile(r"<[^\W\d][\w$]*>")
+_POSIX: Final = ("[:", "[.", "[=")
 _HEX: Final = re.compile(r"[0-9a-fA-F]+")
 _PROPERTY: Final = re.compile(r"\{([A-Za-z0-9_=]+)\}")
 _SIMPLE_COUNTS: Final[dict[str, tuple[int, int | None]]] = {
@@ -154,6 +155,10 @@ class _Reader:
             if self._at == len(self._pattern):
                 self._wrong("a set that does not end", position)
             start = self._at
+            if self._pattern[start : start + 2] in _POSIX:
+                # Read as ECMA-262 says, it is a set of these characters, which nobody means.
+                hint = "name the characters or a property, as in [A-Za-z] or \\p{L}; a [ is \\["
+                self._refuse("a class of POSIX", hint, start)
             low = self._member()
             if self._peek() == "-" and self._pattern[self._at + 1 : self._at + 2] not in ("]", ""):
                 self._at += 1

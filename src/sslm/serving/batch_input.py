@@ -1,5 +1,6 @@
 """A file of requests, one a line: its ids are compared first, then its rows are given."""
 
+import codecs
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -120,6 +121,9 @@ class BatchInput:
                 while data := file.readline(most + 2):
                     line += 1
                     data = data.rstrip(b"\r\n")
+                    if line == 1:
+                        # Some editors write a mark of the byte order; it is none of the text.
+                        data = data.removeprefix(codecs.BOM_UTF8)
                     if len(data) > most:
                         raise BatchLineSizeError(name, line, most)
                     if data.strip():

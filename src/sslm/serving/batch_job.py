@@ -19,7 +19,7 @@ from sslm.engine.results import Completion
 from sslm.engine.rows import RowRequest
 from sslm.engine.schema import Schema
 from sslm.errors.base import ArgumentError, ArtifactError, NumericError, SchemaError, SslmError
-from sslm.errors.batches import BatchValueError
+from sslm.errors.batches import BatchModelError, BatchValueError
 from sslm.errors.showing import briefly
 from sslm.sampling.seeds import answer_seed, row_seed
 from sslm.serving.batch_input import BatchInput, InputRow
@@ -127,6 +127,7 @@ class BatchJob:
                 it was touched.
             DiskFullError, UnwritableFileError: If a line cannot be written.
             BatchInputChangedError: If the requests are not what they were.
+            BatchModelError: If one asks for the model by a name that is not its own.
             ResourceError: If a row has no memory or no time, with a note that names it.
             StateError: If the model is closed meanwhile.
         """
@@ -157,6 +158,10 @@ class BatchJob:
         for row in islice(self._source.rows(), skipped, None):
             try:
                 found, seed = self._asked(row)
+            except BatchModelError as error:
+                # The job's fault, not the row's: it goes on where names are said to matter less.
+                error.add_note(f"in the row {briefly(row.row_id)}")
+                raise
             except SslmError as error:
                 self._places.append(_Place(row, None, 0, 1))
                 yield error

@@ -49,6 +49,8 @@ class JobOptions:
     def digest(self) -> str:
         """Return hex that stands for all of them."""
         facts = asdict(self)
+        # Which names do decides no answer: it may be given when a job goes on.
+        facts["is_any_model"] = False
         # Of jobs without schemas, what it was before there were any.
         for name in ("schemas", "schema", "finish"):
             if facts[name] is None:

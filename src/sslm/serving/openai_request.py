@@ -1,6 +1,6 @@
 """What a request of the OpenAI interface asks for, in the words of this package."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -27,6 +27,15 @@ _FIELDS: Final = {
     TEXT_URL: ("prompt", *_COMMON),
 }
 """Fields of a body, by where it is sent."""
+_ASIDE: Final = (
+    "metadata",
+    "prompt_cache_key",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "user",
+)
+"""Fields of OpenAI's that say who asks, or how it is booked: no answer depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +110,7 @@ def asked(url: JsonValue, body: JsonValue, *, names: ModelNames, max_tokens: int
         raise BatchValueError("url", briefly(url), " or ".join(_FIELDS))
     if not isinstance(body, Mapping):
         raise BatchValueError("body", briefly(body), "an object")
-    require_fields("body", body, _FIELDS[url])
+    require_fields("body", body, (*_FIELDS[url], *_ASIDE))
     given = {name: value for name, value in body.items() if value is not None}
     model = names.require(given.get("model"))
     if given.get("stream", False) is not False:
@@ -116,7 +125,7 @@ def asked(url: JsonValue, body: JsonValue, *, names: ModelNames, max_tokens: int
     return Asked(
         url=url,
         row=RowRequest(
-            prompt=cast(Any, _needed(given, "prompt")) if url == TEXT_URL else "",
+            prompt=_prompt(given) if url == TEXT_URL else "",
             messages=_messages(given) if url == CHAT_URL else None,
             options=cast(AnswerOptions, options),
         ),
@@ -126,9 +135,9 @@ def asked(url: JsonValue, body: JsonValue, *, names: ModelNames, max_tokens: int
 
 
 def require_fields(place: str, found: Mapping[str, JsonValue], known: tuple[str, ...]) -> None:
-    """Raise BatchFieldError if there is a field that is not known."""
-    for name in found:
-        if name not in known:
+    """Raise BatchFieldError if there is a field that is not known, and that holds anything."""
+    for name, value in found.items():
+        if name not in known and not _is_absent(value):
             raise BatchFieldError(f"{place}.{name}".lstrip("."), ", ".join(known))
 
 
@@ -136,6 +145,19 @@ def _needed(given: Mapping[str, JsonValue], name: str) -> JsonValue:
     if name not in given:
         raise BatchValueError(f"body.{name}", "missing", "what is to be answered")
     return given[name]
+
+
+def _is_absent(value: JsonValue) -> bool:
+    """Tell whether a field might as well not be there: clients write some without a value."""
+    return value is None or (isinstance(value, str | Sequence | Mapping) and not value)
+
+
+def _prompt(given: Mapping[str, JsonValue]) -> Any:
+    prompt = _needed(given, "prompt")
+    if isinstance(prompt, list) and any(isinstance(one, str | list) for one in prompt):
+        found = f"a list of {len(prompt)} prompts"
+        raise BatchValueError("body.prompt", found, "one: give each a line of its own")
+    return prompt
 
 
 def _messages(given: Mapping[str, JsonValue]) -> list[Mapping[str, str]]:

@@ -189,15 +189,65 @@ def test_the_file_is_the_same_however_it_is_made(
     assert len(set(files)) == 1
 
 
+def test_a_row_for_another_model_stops_the_job_which_goes_on_where_any_name_does(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    source, out, whole = (tmp_path / name for name in ("in", "out", "whole"))
+    fine = [line(str(n), prompt="Once", max_tokens=2) for n in range(9)]
+    source.write_text("".join(fine) + line("other", prompt="Once", max_tokens=2, model="gpt-4o"))
+    job = ("batch", source, "-m", stories, "--batch-size", 2)
+    failed = sslm_command.json(*job, "-o", out, code=3)["error"]
+    assert failed["type"] == "BatchModelError"
+    assert "--any-model" in failed["message"]
+    assert 0 < lines_of(out) < 10
+    sslm_command.json(*job, "-o", out, "--any-model")
+    sslm_command.json(*job, "-o", whole, "--any-model")
+    assert out.read_bytes() == whole.read_bytes()
+    assert answered(out)[-1]["response"]["body"]["model"] == "gpt-4o"
+
+
+def test_what_clients_add_without_a_value_is_as_if_it_were_not_there(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    plain, added, first, second = (tmp_path / name for name in ("a", "b", "c", "d"))
+    plain.write_text(line("1", prompt="Once", max_tokens=3))
+    nothing = {"tools": None, "functions": [], "suffix": "", "audio": {}, "stop": None}
+    aside = {"user": "x", "metadata": {"a": "b"}, "store": True, "service_tier": "auto"}
+    text = line("1", prompt="Once", max_tokens=3, **nothing, **aside)
+    added.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    sslm_command.json("batch", plain, "-o", first, "-m", stories)
+    sslm_command.json("batch", added, "-o", second, "-m", stories)
+    bodies = [answered(path)[0]["response"]["body"] for path in (first, second)]
+    assert bodies[0]["choices"] == bodies[1]["choices"]
+    for name, value in {"tools": [{}], "echo": True, "suffix": "x", "best_of": 1}.items():
+        added.write_text(line("1", prompt="Once", max_tokens=3, **{name: value}))
+        assert sslm_command.json("batch", added, "-o", tmp_path / name, "-m", stories, code=4)
+        error = answered(tmp_path / name)[0]["response"]["body"]["error"]
+        assert (error["code"], f"body.{name}" in error["message"]) == ("BatchFieldError", True)
+
+
+def test_several_prompts_in_one_line_are_called_so(
+    sslm_command: Commands, stories: Path, tmp_path: Path
+) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_text(line("1", prompt=["a", "b"]) + line("2", prompt=[[1], [2]]))
+    sslm_command.json("batch", source, "-o", out, "-m", stories, code=4)
+    for found in answered(out):
+        message = found["response"]["body"]["error"]["message"]
+        assert message == (
+            "the field 'body.prompt' is a list of 2 prompts, "
+            "expected one: give each a line of its own"
+        )
+
+
 def test_rows_are_refused_one_by_one(sslm_command: Commands, stories: Path, tmp_path: Path) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
     bad = {
-        "BatchFieldError": line("1", prompt="a", tools=[]),
+        "BatchFieldError": line("1", prompt="a", tools=[{"type": "function"}]),
         "BatchValueError": line("2", method="GET", prompt="a"),
-        "BatchModelError": line("3", prompt="a", model="other"),
         "ContextLengthError": line("4", prompt=[1] * 600),
         "TokenIdRangeError": line("5", prompt=[1, 512]),
-        "TokenIdTypeError": line("6", prompt=["a"]),
+        "TokenIdTypeError": line("6", prompt=[True]),
         "TextTypeError": line("7", prompt={"a": 1}),
         "NoChatTemplateError": line("8", CHAT, messages=[{"role": "user", "content": "a"}]),
         "OptionRangeError": line("9", prompt="a", max_tokens=0),
@@ -229,7 +279,6 @@ def test_a_job_goes_on_only_with_its_own_file(
         ("--seed", 1),
         ("--max-tokens", 9),
         ("--context-tokens", 300),
-        ("--any-model",),
         ("--date", "2026-01-01"),
     ):
         error = sslm_command.error("batch", source, "-o", out, "-m", stories, *options, code=3)

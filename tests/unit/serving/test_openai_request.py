@@ -61,8 +61,8 @@ def test_the_model_is_asked_for_by_its_names() -> None:
         (lambda: text(messages=MESSAGES), "body.messages"),
         (lambda: chat(prompt="a"), "body.prompt"),
         (lambda: text(echo=True), "body.echo"),
-        (lambda: chat(tools=[]), "body.tools"),
-        (lambda: text(best_of=None), "body.best_of"),
+        (lambda: chat(tools=[{}]), "body.tools"),
+        (lambda: text(best_of=2), "body.best_of"),
     ],
 )
 def test_fields_that_are_not_known_are_refused(make: Any, field: str) -> None:

@@ -3,7 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
+from sslm.errors.base import SchemaError
 from sslm.errors.runtime import OptionRangeError
+from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.errors.schema_documents import (
     SchemaSizeError,
     SchemaSyntaxError,
@@ -27,6 +29,10 @@ from sslm.schema.refusals import Refusals, Unsupported
 from sslm.schema.speakers import Member, SpeakerTable
 from sslm.schema.spelling import spelled
 from sslm.schema.universe import Universes
+from sslm.schema.unsatisfiable import cause_of
+
+_PARTS_FOR_THE_CAUSE: Final = 64
+"""Parts of the budget: each trial for why nothing satisfies a schema may take one."""
 
 COMPILER_VERSION: Final = 1
 """Raised whenever a schema may come to mean another language."""
@@ -87,6 +93,7 @@ class _Front:
         options: SchemaOptions,
         budget: Budget | None,
         report: Report | None,
+        at: tuple[str, ...],
     ) -> None:
         self.compiler = LanguageCompiler(budget, report)
         self.refusals = Refusals()
@@ -104,7 +111,8 @@ class _Front:
             ignores_unknown=options.unknown_keywords == "ignore",
             formats=options.formats,
         )
-        self._root = Member(references.root, references.entered(references.root, ()))
+        root = references.inside(references.root, *at)
+        self._root = Member(root, references.entered(root, ()))
         self._place: Place | None = None
         self._spacing = options.spacing
 
@@ -163,7 +171,11 @@ def compile_schema(
     document = read_document(source)
     front, language = _understood(document, options, budget, report)
     front.refusals.raise_first()
-    automaton = front.compiler.automaton(language)
+    try:
+        automaton = front.compiler.automaton(language)
+    except UnsatisfiableSchemaError as error:
+        cause = _cause(document, options, budget or Budget(), report)
+        raise (UnsatisfiableSchemaError(cause) if cause else error) from None
     return CompiledSchema(automaton, document, _digest(document, options), front)
 
 
@@ -186,14 +198,34 @@ def check(
     return front.refusals.all()
 
 
+def _cause(
+    document: Json, options: SchemaOptions, budget: Budget, report: Report | None
+) -> str | None:
+    """Return why nothing satisfies a document, for about as much as compiling it took at most."""
+    part = replace(budget, steps=max(1, budget.steps // _PARTS_FOR_THE_CAUSE))
+
+    def allows(changed: Json, at: tuple[str, ...]) -> bool | None:
+        try:
+            front, language = _understood(changed, options, part, report, at)
+            return not front.compiler.is_empty(language)
+        except SchemaError:
+            return None
+
+    return cause_of(document, allows)
+
+
 def _understood(
-    document: Json, options: SchemaOptions, budget: Budget | None, report: Report | None
+    document: Json,
+    options: SchemaOptions,
+    budget: Budget | None,
+    report: Report | None,
+    at: tuple[str, ...] = (),
 ) -> tuple[_Front, Language]:
-    """Return a document's front with its language."""
-    front = _Front(document, options, budget, report)
+    """Return the front of a document, or of its subschema at a place, with its language."""
+    front = _Front(document, options, budget, report, at)
     language = front.language()
     if front.needs_all_texts:
-        front = _Front(document, replace(options, formats="exact"), budget, report)
+        front = _Front(document, replace(options, formats="exact"), budget, report, at)
         language = front.language()
     return front, language
 

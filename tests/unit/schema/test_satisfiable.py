@@ -55,6 +55,58 @@ def test_a_schema_that_nothing_satisfies(name: str) -> None:
         compile_schema(NO_VALUE[name])
 
 
+BESIDE = "of the schema, together with what stands beside it"
+CAUSES: dict[str, tuple[Any, str]] = {
+    "a kind": ({"type": "string", "const": 1}, f"'const' at '/const' {BESIDE}"),
+    "an enumeration": ({"type": "string", "enum": [1, 2]}, f"'enum' at '/enum' {BESIDE}"),
+    "bounds": (
+        {"type": "integer", "minimum": 3, "maximum": 2},
+        f"'maximum' at '/maximum' {BESIDE}",
+    ),
+    "lengths, deep inside": (
+        {
+            "type": "object",
+            "properties": {
+                "a": {
+                    "type": "array",
+                    "items": {"type": "string", "minLength": 3, "maxLength": 2},
+                    "minItems": 1,
+                }
+            },
+            "required": ["a"],
+        },
+        f"'maxLength' at '/properties/a/items/maxLength' {BESIDE}",
+    ),
+    "a key": (
+        {"type": "object", "required": ["b"], "additionalProperties": False},
+        "false at '/additionalProperties' of the schema",
+    ),
+    "items": ({"type": "array", "items": False, "minItems": 1}, "false at '/items' of the schema"),
+    "alternatives": ({"oneOf": [{"const": 1}, {"const": 1}]}, f"'oneOf' at '/oneOf' {BESIDE}"),
+    "a reference": (
+        {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"allOf": [{"const": 1}, {"const": 2}]}}},
+        f"'allOf' at '/$defs/a~1b/allOf' {BESIDE}",
+    ),
+    "different items": (
+        {"type": "array", "items": {"enum": [1, 2]}, "minItems": 3, "uniqueItems": True},
+        f"'uniqueItems' at '/uniqueItems' {BESIDE}",
+    ),
+    "both branches": (
+        {"if": {"type": "string"}, "then": False, "else": False},
+        "false at '/then' of the schema",
+    ),
+    "nothing to leave out": (False, "the schema as a whole"),
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_part_is_named_without_which_something_would_satisfy_it(name: str) -> None:
+    schema, where = CAUSES[name]
+    with pytest.raises(UnsatisfiableSchemaError) as refused:
+        compile_schema(schema)
+    assert refused.value.where == where
+
+
 def tables_of(document: Any, pieces: bytes) -> TokenTables:
     trie = TokenTrie({index: bytes((byte,)) for index, byte in enumerate(pieces)}, 64)
     table = StepTable(compile_schema(document).automaton)

@@ -1,0 +1,1 @@
+"""What commands and calls print and return, recorded once and compared after every rebuilding."""

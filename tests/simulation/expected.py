@@ -281,7 +281,7 @@ class Sequence:
         longest = self.options.context_tokens
         wanted = progress.token_count + wanted_count
         if wanted > longest:
-            facts = {"needed_tokens": wanted, "limit_tokens": longest}
+            facts = {"needed_tokens": wanted, "limit_tokens": longest, "model_tokens": LONGEST}
             refusal = RefusedError(ContextLengthError, **facts)
         missing = page_count_for(min(wanted, longest)) - len(self.holder.pages)
         free = self.pool.free_count()
@@ -375,7 +375,9 @@ class Sequence:
     def _require_room(self, count: int) -> None:
         needed, longest = self.progress.token_count + count, self.options.context_tokens
         if needed > longest:
-            raise RefusedError(ContextLengthError, needed_tokens=needed, limit_tokens=longest)
+            raise RefusedError(
+                ContextLengthError, needed_tokens=needed, limit_tokens=longest, model_tokens=LONGEST
+            )
         missing = page_count_for(needed) - len(self.holder.pages)
         if missing > 0:
             self.holder.pages = self.holder.pages + self.pool.take(missing)
@@ -584,7 +586,12 @@ def require_restorable(options: Options, save: Save, schema: int | None) -> None
 def _require_within(options: Options, token_count: int) -> None:
     longest = options.context_tokens
     if token_count > longest:
-        raise RefusedError(ContextLengthError, needed_tokens=token_count, limit_tokens=longest)
+        raise RefusedError(
+            ContextLengthError,
+            needed_tokens=token_count,
+            limit_tokens=longest,
+            model_tokens=LONGEST,
+        )
 
 
 def restored(

@@ -298,7 +298,8 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         """Return a request whose ids are the model's and leave room for an answer."""
         ids, longest = request.prompt_ids, self._runner.context_tokens
         if len(ids) >= longest:
-            raise ContextLengthError(len(ids) + 1, longest)
+            most = self._runner.program.max_position_embeddings
+            raise ContextLengthError(len(ids) + 1, longest, most)
         checked = checked_token_ids(ids, self._runner.program)
         return replace(request, prompt_ids=tuple(checked))
 

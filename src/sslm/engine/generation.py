@@ -60,7 +60,8 @@ class Generation:
         context_tokens = self._source.context_tokens
         room = context_tokens - len(request.prompt_ids)
         if room < 1:
-            raise ContextLengthError(len(request.prompt_ids) + 1, context_tokens)
+            most = runner.program.max_position_embeddings
+            raise ContextLengthError(len(request.prompt_ids) + 1, context_tokens, most)
         self._prompt_ids = checked_token_ids(request.prompt_ids, runner.program)
         self._runner = runner
         self._max_tokens = min(request.max_tokens, room)

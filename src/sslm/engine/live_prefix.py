@@ -55,7 +55,8 @@ class LivePrefix(SlicedWork):
         """All of its tokens, those of the prefix below it included."""
         count = len(self.token_ids)
         if count >= runner.context_tokens:
-            raise ContextLengthError(count + 1, runner.context_tokens)
+            most = runner.program.max_position_embeddings
+            raise ContextLengthError(count + 1, runner.context_tokens, most)
         self.pool = pool
         options = SequenceOptions(
             context_tokens=count, reserved_tokens=0 if base else None, is_sliced=True

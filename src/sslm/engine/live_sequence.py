@@ -272,13 +272,13 @@ class LiveSequence(SlicedWork):
         count = len(self._prefix_ids) + len(request.prompt_ids)
         longest = self._maker.context_tokens
         if count >= longest:
-            raise ContextLengthError(count + 1, longest)
+            raise ContextLengthError(count + 1, longest, self._maker.model_tokens)
         return min(count + request.max_tokens, longest)
 
     def _require_room(self, request: Request) -> None:
         needed = self._tokens_of(request)
         if needed > self._limit_tokens:
-            raise ContextLengthError(needed, self._limit_tokens)
+            raise ContextLengthError(needed, self._limit_tokens, self._maker.model_tokens)
         followed_schema(request, self._most_tokens(request))
 
     def _options(self, base: Snapshot | None) -> SequenceOptions:

@@ -319,7 +319,8 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
             raise NoGoldenRunsError(str(self.path))
         needed = max(len(run.prompt_token_ids) + len(run.token_ids) for run in golden.runs)
         if needed > self.context_tokens:
-            raise ContextLengthError(needed, self.context_tokens)
+            most = self._runner.program.max_position_embeddings
+            raise ContextLengthError(needed, self.context_tokens, most)
         return verify(
             self._artifact,
             self._runner,

@@ -21,6 +21,7 @@ def prompt_ids(
     tokenizer: Tokenizer,
     prompt: Prompt,
     context_tokens: int,
+    model_tokens: int,
     require_time: Callable[[], None] = lambda: None,
     *,
     is_continued: bool = False,
@@ -31,6 +32,7 @@ def prompt_ids(
         tokenizer: Of the model.
         prompt: Text or ids.
         context_tokens: Most tokens of prompt and answer.
+        model_tokens: Of the largest context that the model allows, for errors.
         require_time: Called after each id, as an iterator may take its time, and while text is
             tokenized; raises to stop.
         is_continued: Whether it goes on behind other tokens, so that no begin token comes first.
@@ -41,7 +43,8 @@ def prompt_ids(
         SslmError: What :meth:`Tokenizer.encode` raises.
     """
     if isinstance(prompt, str):
-        tokenizer.require_room(checked_text("the text", prompt), context_tokens)
+        text = checked_text("the text", prompt)
+        tokenizer.require_room(text, context_tokens=context_tokens, model_tokens=model_tokens)
         add_bos = False if is_continued else None
         return tokenizer.encode(prompt, add_bos=add_bos, require_time=require_time)
     if not _is_several(prompt):
@@ -58,7 +61,7 @@ def prompt_ids(
         list(islice(_timed(prompt, require_time), context_tokens)) if count < context_tokens else []
     )
     if max(count, len(ids)) >= context_tokens:
-        raise ContextLengthError(max(count, len(ids)) + 1, context_tokens)
+        raise ContextLengthError(max(count, len(ids)) + 1, context_tokens, model_tokens)
     return ids
 
 

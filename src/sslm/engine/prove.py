@@ -116,7 +116,7 @@ def prove(
     max_tokens = checked_int("max_tokens", max_tokens, lowest=1, highest=limits.CONTEXT_TOKENS_MAX)
     limit = artifact.config.max_position_embeddings
     if len(prompt) + max_tokens > limit:
-        raise ContextLengthError(len(prompt) + max_tokens, limit)
+        raise ContextLengthError(len(prompt) + max_tokens, limit, limit)
     plans = proof_plans()
     first = _run(artifact, plans[0], prompt, max_tokens, None)
     ways = [first]

@@ -28,6 +28,11 @@ class RequestMaker:
     program: Program
     schemas: ModelSchemas
 
+    @property
+    def model_tokens(self) -> int:
+        """Of the largest context that the model allows."""
+        return self.program.max_position_embeddings
+
     def ids(self, prompt: Prompt, *, is_continued: bool = False) -> tuple[int, ...]:
         """Return the checked ids of a prompt, which *is_continued* behind others or comes first.
 
@@ -35,7 +40,13 @@ class RequestMaker:
             SslmError: What :func:`sslm.engine.prompts.prompt_ids` raises.
             TokenIdTypeError, TokenIdRangeError: If one is none of the vocabulary.
         """
-        ids = prompt_ids(self.tokenizer, prompt, self.context_tokens, is_continued=is_continued)
+        ids = prompt_ids(
+            self.tokenizer,
+            prompt,
+            self.context_tokens,
+            self.model_tokens,
+            is_continued=is_continued,
+        )
         return tuple(checked_token_ids(ids, self.program))
 
     def wanted(self, options: AnswerOptions) -> Wanted:

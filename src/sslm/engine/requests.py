@@ -241,7 +241,7 @@ class Requests(ABC):
         self._require_usable()
         has_time = partial(require_time, cutoff)
         has_time()
-        ids = prompt_ids(self.tokenizer, prompt, self._runner.context_tokens, has_time)
+        ids = prompt_ids(self.tokenizer, prompt, *self._rooms(), has_time)
         has_time()
         return wanted.of(ids, require_time=partial(self._require_going_on, cutoff))
 
@@ -273,13 +273,21 @@ class Requests(ABC):
             self.chat_template,
             bounded_messages(messages, has_time),
             date=date,
-            context_tokens=self._runner.context_tokens,
+            require_room=self._require_room,
             require_time=has_time,
         )
         has_time()
         return wanted.of(
             ids, is_continuation=False, require_time=partial(self._require_going_on, cutoff)
         )
+
+    def _rooms(self) -> tuple[int, int]:
+        """Return the tokens of this context, and of the largest that the model allows."""
+        return self._runner.context_tokens, self._runner.program.max_position_embeddings
+
+    def _require_room(self, text: str) -> None:
+        context_tokens, model_tokens = self._rooms()
+        self.tokenizer.require_room(text, context_tokens=context_tokens, model_tokens=model_tokens)
 
     def _require_going_on(self, cutoff: Cutoff) -> None:
         """Raise if a request is to end before it has begun, or its model was closed meanwhile."""

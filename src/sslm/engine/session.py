@@ -99,8 +99,13 @@ class Session(Closing):
         )
         self._source: SessionSource | None = None
         # No method of this object, which an answer would then keep alive, and this object it.
+        require_room = partial(
+            tokenizer.require_room,
+            context_tokens=sizes.context_tokens,
+            model_tokens=runner.program.max_position_embeddings,
+        )
         self._encode = partial(
-            encode_chat, tokenizer, template, date=date, context_tokens=sizes.context_tokens
+            encode_chat, tokenizer, template, date=date, require_room=require_room
         )
         found = self.footprint()
         LOGGER.info(

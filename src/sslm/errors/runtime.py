@@ -61,11 +61,17 @@ class ContextLengthError(PartlyAdmitted, ArgumentError):
     status = Status.CONTEXT_LENGTH
     message = (
         "the request needs at least {needed_tokens} tokens and the context holds {limit_tokens}; "
-        "shorten the prompt or lower max_tokens, or, if the model was made for more than that, ask "
-        "for a larger context_tokens"
+        "shorten the prompt or lower max_tokens"
     )
     needed_tokens: int
     limit_tokens: int
+    model_tokens: int
+
+    def __init__(self, *values: int, **named: int) -> None:
+        super().__init__(*values, **named)
+        if self.limit_tokens < self.model_tokens:
+            more = ", or ask for a larger context_tokens: the model allows {model_tokens}"
+            vars(self)["message"] = self.message + more
 
 
 class OptionRangeError(ArgumentError):

@@ -73,7 +73,8 @@ def require_restorable(
     computed = memory.token_ids if memory else array("i")
     token_count = len(computed) + len(begun) + len(saved.pending)
     if token_count > options.context_tokens:
-        raise ContextLengthError(token_count, options.context_tokens)
+        most = program.max_position_embeddings
+        raise ContextLengthError(token_count, options.context_tokens, most)
     parts = {"computed": computed, "in progress": begun, "pending": saved.pending}
     for part, ids in parts.items():
         _require_ids(part, ids, program.token_count)

@@ -171,7 +171,8 @@ class SequenceState:
         longest = self.options.context_tokens
         refusal: ContextLengthError | KvPoolExhaustedError | None = None
         if needed > longest:
-            refusal = ContextLengthError(needed, longest)
+            most = self.program.max_position_embeddings
+            refusal = ContextLengthError(needed, longest, most)
         missing = page_count_for(min(needed, longest)) - len(self.hold.pages)
         if missing > 0:
             taken = self.hold.take_free(missing)
@@ -189,7 +190,8 @@ class SequenceState:
         """
         needed = self.token_count + count
         if needed > self.options.context_tokens:
-            raise ContextLengthError(needed, self.options.context_tokens)
+            longest = self.options.context_tokens
+            raise ContextLengthError(needed, longest, self.program.max_position_embeddings)
         missing = page_count_for(needed) - len(self.hold.pages)
         if missing > 0:
             self.hold.take(missing)

@@ -260,7 +260,9 @@ class TokenSession(Closing, Generic[NoteT]):
         # The last token of an answer is chosen and not computed.
         needed = prompt_tokens + answer_tokens - 1
         if needed > self.context_tokens:
-            raise ContextLengthError(needed, self.context_tokens)
+            raise ContextLengthError(
+                needed, self.context_tokens, self.program.max_position_embeddings
+            )
         require_numbers(
             choice,
             answer_start=prompt_tokens,

@@ -159,7 +159,9 @@ class TokenRequest(Closing, Generic[NoteT]):
             sequence, needed = self._sequence, len(self._prompt_ids) + len(self.token_ids)
             found: list[int]
             if needed > self._position_count:
-                raise ContextLengthError(needed, self._position_count)
+                # Of this request, for which no larger context would do.
+                most = self._position_count
+                raise ContextLengthError(needed, most, most)
             if sequence is None:
                 sequence = self._restored_at_clock()
                 if sequence.position == len(self._prompt_ids):

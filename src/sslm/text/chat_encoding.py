@@ -35,7 +35,7 @@ def encode_chat(
     *,
     add_generation_prompt: bool = True,
     date: datetime.date | None = None,
-    context_tokens: int | None = None,
+    require_room: Callable[[str], None] = lambda text: None,
     require_time: Callable[[], None] = lambda: None,
 ) -> list[int]:
     """Return the ids of the prompt for *messages*; control tokens in messages are plain text.
@@ -50,11 +50,11 @@ def encode_chat(
         messages: At least one.
         add_generation_prompt: Whether the prompt ends where the assistant's answer begins.
         date: Today, for templates that mention it.
-        context_tokens: Into how many tokens prompt and answer have to fit, or None for any.
+        require_room: Called with the rendered prompt, and raises if it cannot fit.
         require_time: Called every now and then, and raises one of our errors to stop.
 
     Raises:
-        ContextLengthError: If the prompt is seen not to fit before it is tokenized.
+        ContextLengthError: What *require_room* raises.
         TemplateHidesContentError: If the template changes message texts beyond trimming them, or
             looks for parts of control tokens in them, so that they cannot be told from its own.
         TemplateWorkError: If rendering it, or comparing its literals with the control tokens,
@@ -77,8 +77,7 @@ def encode_chat(
         )
 
     real = render(messages)
-    if context_tokens is not None:
-        tokenizer.require_room(real, context_tokens)
+    require_room(real)
     contents = [message.content for message in messages]
     with tokenizer.admitted("the rendered prompt", real):
         disguise = _Disguise(tokenizer.controls, template.literals, contents, template.source)

@@ -139,12 +139,17 @@ class Tokenizer:
         """
         return self._bounds.admitted(what, text)
 
-    def require_room(self, text: str, context_tokens: int) -> None:
+    def require_room(self, text: str, *, context_tokens: int, model_tokens: int) -> None:
         """Raise if *text* is seen to be too long for a context, at once and without tokenizing it.
 
         No token stands for more characters than its spelling has: in the byte alphabet each
         character is a byte, and so at most one of the text; a byte token is part of one; all other
         tokens are spelled as the text is. Nothing is normalized away before.
+
+        Args:
+            text: Any.
+            context_tokens: Most tokens of prompt and answer.
+            model_tokens: Of the largest context that the model allows, for the error.
 
         Raises:
             ContextLengthError: If no tokens of this vocabulary could spell the text with one
@@ -152,7 +157,7 @@ class Tokenizer:
         """
         least = -(-len(text) // self._token_size_chars_max) + 1
         if least > context_tokens:
-            raise ContextLengthError(least, context_tokens)
+            raise ContextLengthError(least, context_tokens, model_tokens)
 
     def encode_with_controls(
         self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None

@@ -76,10 +76,14 @@ ERROR = OptionRangeError("width", "-1", "at least 0")
             "allow more, or ask for a smaller --context-tokens",
         ),
         (
-            ContextLengthError(9, 8),
+            ContextLengthError(9, 8, 16),
             "the request needs at least 9 tokens and the context holds 8; shorten the prompt or "
-            "lower --max-tokens, or, if the model was made for more than that, ask for a larger "
-            "--context-tokens",
+            "lower --max-tokens, or ask for a larger --context-tokens: the model allows 16\n",
+        ),
+        (
+            ContextLengthError(9, 8, 8),
+            "the request needs at least 9 tokens and the context holds 8; shorten the prompt or "
+            "lower --max-tokens\n",
         ),
         (
             StateBudgetError(7, 2, 1),

@@ -64,6 +64,30 @@ def test_a_text_beyond_the_context_is_not_tokenized(
     assert read == []
 
 
+def test_a_larger_context_is_advised_only_where_the_model_allows_one(model: Model) -> None:
+    refusals = [*_faces(model), model.sequence, lambda text: _said(model, text)]
+    for text in (LONG, "a b " * 300):
+        for refuse in refusals:
+            with pytest.raises(ContextLengthError) as caught:
+                refuse(text)
+            assert str(caught.value).endswith("; shorten the prompt or lower max_tokens")
+    with Model(talking_artifact(), context_tokens=40) as small:
+        refusals = [*_faces(small), small.sequence, lambda text: _said(small, text)]
+        for text in (LONG, "a b " * 300):
+            for refuse in refusals:
+                with pytest.raises(ContextLengthError) as caught:
+                    refuse(text)
+                assert str(caught.value).endswith(
+                    ", or ask for a larger context_tokens: the model allows 512"
+                )
+                assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def _said(model: Model, text: str) -> object:
+    with model.session() as session:
+        return session.say(text)
+
+
 def test_every_face_has_the_deadlines_error(model: Model) -> None:
     for face in _faces(model, deadline_s=0):
         with pytest.raises(DeadlineExceededError):
@@ -113,7 +137,8 @@ def _require_room_is_a_bound(tokenizer: Tokenizer, text: str) -> None:
         tokenizer.encode(text, add_bos=False, add_eos=False),
         tokenizer.encode_with_controls(text, add_bos=False, add_eos=False),
     ):
-        tokenizer.require_room(text, len(ids) + 1)
+        most = len(ids) + 1
+        tokenizer.require_room(text, context_tokens=most, model_tokens=most)
 
 
 class _EndlessList(list[int]):

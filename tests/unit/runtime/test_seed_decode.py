@@ -115,7 +115,11 @@ def test_no_room_in_the_context(case: Case) -> None:
         for _ in range(2):
             with refused(ContextLengthError, sequence) as caught:
                 sequence.decode()
-            assert caught.value.facts() == {"needed_tokens": 71, "limit_tokens": 70}
+            assert caught.value.facts() == {
+                "needed_tokens": 71,
+                "limit_tokens": 70,
+                "model_tokens": case.program.max_position_embeddings,
+            }
         case.require_as_alone(sequence, PROMPT, more=0)
 
 

@@ -107,7 +107,11 @@ def test_the_end_of_the_context(case: Case) -> None:
     with case.sequence(context_tokens=72) as sequence:
         with pytest.raises(ContextLengthError) as caught:
             sequence.prefill(PROMPT + PROMPT)
-        assert caught.value.facts() == {"needed_tokens": 140, "limit_tokens": 72}
+        assert caught.value.facts() == {
+            "needed_tokens": 140,
+            "limit_tokens": 72,
+            "model_tokens": case.program.max_position_embeddings,
+        }
         assert caught.value.consumed_tokens == 72
         case.run(sequence)
         with refused(ContextLengthError, sequence) as again:

@@ -357,7 +357,11 @@ def test_a_prefix_that_does_not_fit(case: Case) -> None:
         short = case.sequence(pool, context_tokens=69)
         with refused(ContextLengthError, short) as caught:
             prefix.adopt_into(short)
-        assert caught.value.facts() == {"needed_tokens": 70, "limit_tokens": 69}
+        assert caught.value.facts() == {
+            "needed_tokens": 70,
+            "limit_tokens": 69,
+            "model_tokens": case.program.max_position_embeddings,
+        }
         rest = pool.hold()
         rest.take(1)
         sequence = case.sequence(pool)

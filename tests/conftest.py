@@ -89,7 +89,9 @@ def pytest_configure(config: pytest.Config) -> None:
     unknown = sorted(set(required) - set(TIERS))
     if unknown:
         raise pytest.UsageError(f"{_REQUIRED} names {unknown}, known are {list(TIERS)}")
-    config.pluginmanager.register(TierReport(required), "sslm-tiers")
+    # A worker reports to the process that started it, which sees the tests of all.
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(TierReport(required), "sslm-tiers")
 
 
 @pytest.hookimpl(wrapper=True)

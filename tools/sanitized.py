@@ -134,7 +134,7 @@ class Outcome:
 def parts_of(sanitizer: Sanitizer, *, schedules: int = SCHEDULES) -> tuple[Part, ...]:
     """Return what is run under a sanitizer, in order."""
     left_out = [word for test in sanitizer.left_out for word in ("--deselect", test)]
-    pytest = ("-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out)
+    pytest = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *left_out)
     targets = sorted(folder.name for folder in SEEDS.iterdir() if folder.is_dir())
     return (
         Part(

@@ -60,7 +60,7 @@ def chosen(cache: Cache, names: Sequence[str] | None) -> list[CachedModel]:
 def _unknown(name: str, cache: Cache, models: Sequence[CachedModel]) -> UnknownCachedModelError:
     names = sorted({model.name for model in models})
     beginning = [one for one in names if name and one.startswith(name.lower())]
-    nearest = beginning or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0)
+    nearest = beginning or difflib.get_close_matches(name.lower(), names, n=1)
     return UnknownCachedModelError(
         name, str(cache.folder), " or ".join(nearest) or None, ", ".join(names) or None
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from sslm.catalog.cache import Cache
 from sslm.catalog.hub_reference import PREFIX
-from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
+from sslm.catalog.known_models import KNOWN_MODELS
 from sslm.errors.catalog import NotPulledError, UnknownModelError
 
 _SEPARATORS: Final = ("/", "\\")
@@ -33,5 +33,5 @@ def unknown_model(name: str, cache: Cache) -> UnknownModelError | NotPulledError
     if name in KNOWN_MODELS:
         return NotPulledError(name)
     names = sorted({*KNOWN_MODELS, *(model.name for model in cache.models())})
-    nearest = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0) or [DEFAULT_NAME]
-    return UnknownModelError(name, nearest[0], ", ".join(names))
+    nearest = difflib.get_close_matches(name.lower(), names, n=1)
+    return UnknownModelError(name, " or ".join(nearest) or None, ", ".join(names))

@@ -113,15 +113,17 @@ class _Keys:
     def in_words_of_file(self, error: SslmError) -> SslmError:
         """Return an error of a configuration as one of the file, whose keys it names."""
         facts = error.facts()
-        fact = "field" if isinstance(error, ModelNumberError) else "name"
-        key = self._key_of(str(facts.get(fact)))
-        return error if key is None else type(error)(**{**facts, fact: key})
+        names = ("field",) if isinstance(error, ModelNumberError) else ("name", "kv_name")
+        keys = {name: self._key_of(str(facts.get(name))) for name in names}
+        return type(error)(**facts | {name: key for name, key in keys.items() if key is not None})
 
     def _key_of(self, field: str) -> str | None:
         """Return what the file states a field of the configuration with; only keys it has."""
+        head_count_key = self._key("attention.head_count")
+        kv_head_count_key = self._key("attention.head_count_kv")
         head_key = self._key("attention.key_length")
         if head_key not in self._metadata:
-            head_key = f"{self._key('embedding_length')} / {self._key('attention.head_count')}"
+            head_key = f"{self._key('embedding_length')} / {head_count_key}"
         rotary_key = self._key("rope.dimension_count")
         scaling_key = self._key("rope.scaling.factor")
         return {
@@ -131,7 +133,11 @@ class _Keys:
             "num_hidden_layers": self._key("block_count"),
             "max_position_embeddings": self._key("context_length"),
             "head_dim": head_key,
-            "num_attention_heads * head_dim": f"{self._key('attention.head_count')} * {head_key}",
+            "num_attention_heads": head_count_key,
+            "num_key_value_heads": kv_head_count_key
+            if kv_head_count_key in self._metadata
+            else head_count_key,
+            "num_attention_heads * head_dim": f"{head_count_key} * {head_key}",
             "rotary_dim": rotary_key if rotary_key in self._metadata else head_key,
             "rope_theta": self._key("rope.freq_base"),
             "rms_norm_eps": self._key("attention.layer_norm_rms_epsilon"),

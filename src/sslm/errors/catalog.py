@@ -1,11 +1,18 @@
 """Errors of finding, keeping and fetching models."""
 
+from typing import Any, Final
+
 from sslm.errors.base import ArgumentError, ArtifactError, NetworkError, ResourceError
 from sslm.errors.status import Status
 
+_DID_YOU_MEAN: Final = "; did you mean {nearest!r}?"
+
 
 class UnknownModelError(ArgumentError):
-    """A name is neither that of a known model nor that of one in the cache."""
+    """A name is neither that of a known model nor that of one in the cache.
+
+    ``nearest`` is None if no name is like it.
+    """
 
     status = Status.UNKNOWN_MODEL
     message = (
@@ -13,8 +20,13 @@ class UnknownModelError(ArgumentError):
         "A path needs a separator (./{name}) or the ending .sslm"
     )
     name: str
-    nearest: str
+    nearest: str | None
     available: str
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__(*values, **named)
+        if self.nearest is None:
+            vars(self)["message"] = self.message.replace(_DID_YOU_MEAN, ".")
 
 
 class NotPulledError(ArgumentError):
@@ -52,22 +64,24 @@ class PackageUnknownError(ArgumentError):
 class UnknownCachedModelError(ArgumentError):
     """A model was to be removed from the cache, and is not there.
 
-    Of an empty cache, ``nearest`` and ``available`` are None.
+    ``nearest`` is None if no name there is like it, and ``available`` if the cache is empty.
     """
 
     status = Status.UNKNOWN_CACHED_MODEL
     message = (
-        "{name!r} is not in the cache {folder!r}; did you mean {nearest!r}? There: {available}"
+        "{name!r} is not in the cache {folder!r}; did you mean {nearest!r}? Available: {available}"
     )
     name: str
     folder: str
     nearest: str | None
     available: str | None
 
-    def __str__(self) -> str:
-        if self.nearest is None:
-            return f"{self.name!r} is not in the cache {self.folder!r}, which is empty"
-        return super().__str__()
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__(*values, **named)
+        if self.available is None:
+            vars(self)["message"] = "{name!r} is not in the cache {folder!r}, which is empty"
+        elif self.nearest is None:
+            vars(self)["message"] = self.message.replace(_DID_YOU_MEAN, ".")
 
 
 class CacheFolderError(ArgumentError):

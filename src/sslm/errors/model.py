@@ -56,10 +56,13 @@ class HeadCountError(ArtifactError):
 
     status = Status.HEAD_COUNT
     message = (
-        "{num_attention_heads} attention heads with {num_key_value_heads} key/value heads: the "
-        "first must be from 1 to {at_most} and a multiple of the second"
+        "{name} is {num_attention_heads} and {kv_name} is {num_key_value_heads}; the first must be "
+        "from 1 to {at_most} and a multiple of the second"
     )
+    # What the user's file calls the two.
+    name: str
     num_attention_heads: int
+    kv_name: str
     num_key_value_heads: int
     at_most: int
 

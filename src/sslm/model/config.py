@@ -147,7 +147,8 @@ class ModelConfig:
     def _check_heads(self) -> None:
         heads, kv_heads = self.num_attention_heads, self.num_key_value_heads
         if not 1 <= kv_heads <= heads <= limits.HEAD_COUNT_MAX or heads % kv_heads:
-            raise HeadCountError(heads, kv_heads, limits.HEAD_COUNT_MAX)
+            names = "num_attention_heads", "num_key_value_heads"
+            raise HeadCountError(names[0], heads, names[1], kv_heads, limits.HEAD_COUNT_MAX)
         if not 2 <= self.head_dim <= limits.HEAD_DIM_MAX:
             raise HeadDimError("head_dim", self.head_dim, 2, limits.HEAD_DIM_MAX)
         if heads * self.head_dim > limits.LINEAR_COLUMNS_MAX:

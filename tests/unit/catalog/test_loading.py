@@ -62,6 +62,15 @@ def test_an_unknown_name_gets_the_nearest_one(cache: Cache) -> None:
     assert caught.value.available == "smollm2-135m, stories260k"
 
 
+def test_no_name_is_offered_that_is_nothing_like_the_one_asked_for(cache: Cache) -> None:
+    with pytest.raises(UnknownModelError) as caught:
+        sslm.load("nobody", cache_dir=cache.folder)
+    assert str(caught.value) == (
+        "there is no model 'nobody'. Available: smollm2-135m. "
+        "A path needs a separator (./nobody) or the ending .sslm"
+    )
+
+
 @pytest.mark.parametrize("name", ["", "..", "a\0b"])
 def test_no_name_leaves_the_cache(name: str, cache: Cache) -> None:
     with pytest.raises(UnknownModelError):

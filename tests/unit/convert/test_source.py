@@ -355,6 +355,22 @@ def test_matrices_go_by_the_names_of_the_file(tmp_path: Path) -> None:
     ("edits", "error", "start"),
     [
         ([put("context_length", np.uint32(0))], ModelContextError, "llama.context_length is 0;"),
+        (
+            [put("attention.head_count_kv", np.uint32(2))],
+            HeadCountError,
+            "llama.attention.head_count is 3 and llama.attention.head_count_kv is 2; the first "
+            "must be from 1 to 1024 and a multiple of the second",
+        ),
+        (
+            [
+                drop("attention.head_count_kv"),
+                put("attention.head_count", np.uint32(1025)),
+                put("attention.key_length", np.uint32(HEAD_DIM)),
+                put("attention.value_length", np.uint32(HEAD_DIM)),
+            ],
+            HeadCountError,
+            "llama.attention.head_count is 1025 and llama.attention.head_count is 1025;",
+        ),
         # The first golden run has a token of its prompt and one of its answer.
         (
             [put("context_length", np.uint32(1))],

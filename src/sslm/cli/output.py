@@ -60,8 +60,14 @@ def note(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Write a line to stderr; an answer is no worse if nobody can read it."""
+    """Write a line to stderr; an answer is no worse if nobody can read it.
+
+    Where both streams are one pipe or file, it does not go on with a line of stdout.
+    """
     _begun_line.release()
+    if _begun_line.is_begun and not sys.stdout.isatty() and _are_one_file():
+        text = "\n" + text
+        _begun_line.is_begun = False
     _write_error(text)
 
 
@@ -114,6 +120,16 @@ class _BegunLine:
 
 
 _begun_line: Final = _BegunLine()
+
+
+def _are_one_file() -> bool:
+    """Tell whether stdout and stderr go to the same place, as with 2>&1."""
+    try:
+        out, err = (os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr))
+    except (OSError, ValueError):
+        return False
+    # Windows numbers no pipes.
+    return out.st_ino != 0 and os.path.samestat(out, err)
 
 
 def _write_error(text: str) -> None:

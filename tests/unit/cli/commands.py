@@ -57,11 +57,10 @@ def start(*arguments: object, program: str = PROGRAM, **options: Any) -> subproc
         options: Of the process.
     """
     source = str(Path(str(sslm.__file__)).parents[1])
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": source},
-        **options,
+        **pipes | options,
     )

@@ -1,6 +1,7 @@
 """``sslm generate``: stdout is the answer and nothing else."""
 
 import io
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from sslm.cli.app import run
 from sslm.engine.model import Model
-from tests.unit.cli.commands import Commands
+from tests.unit.cli.commands import Commands, start
 
 PROMPT = "Once upon a time"
 
@@ -28,6 +29,18 @@ def test_stdout_is_the_answer(stories: Path, capsys: pytest.CaptureFixture[str])
     out, error = capsys.readouterr()
     assert out == expected.text
     assert error.splitlines()[-1] == f"digest {expected.digest} (20 tokens, length)"
+
+
+def test_the_digest_has_a_line_of_its_own_where_both_streams_are_one(stories: Path) -> None:
+    arguments = ("generate", PROMPT, "-m", stories, "--max-tokens", 3)
+    with start(*arguments, stderr=subprocess.STDOUT) as process:
+        told, _ = process.communicate()
+    answer, digest = told.splitlines()
+    assert answer == ", there was"
+    assert digest.startswith("digest ")
+    # Apart, stdout is the answer and stderr the notes, and neither has an empty line.
+    with start(*arguments) as process:
+        assert process.communicate() == (answer, f"{digest}\n")
 
 
 def test_a_person_gets_a_line_of_its_own(stories: Path, monkeypatch: pytest.MonkeyPatch) -> None:

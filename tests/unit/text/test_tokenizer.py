@@ -54,12 +54,11 @@ def test_sentencepiece_round_trip(text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-@pytest.mark.parametrize("kind", list(TokenType))
+# A byte token is spelled as one.
+@pytest.mark.parametrize("kind", [kind for kind in TokenType if kind is not TokenType.BYTE])
 @pytest.mark.parametrize("is_byte_level", [True, False])
 def test_tokens_of_no_characters_stand_for_no_text(kind: TokenType, is_byte_level: bool) -> None:
     """Any number of them, of any type but bytes; llama.cpp takes such files too."""
-    if kind is TokenType.BYTE:
-        pytest.skip("a byte token is spelled as one")
     fields = byte_level_fields() if is_byte_level else sentencepiece_fields()
     plain = Tokenizer(Vocabulary(**fields))
     first = len(fields["tokens"])

@@ -7,6 +7,7 @@ the second time it must give what it gives when nothing ever failed.
 import datetime
 import hashlib
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -401,6 +402,23 @@ class _ByteTokenizer(_Tokenizer):
     artifact = "bytes.sslm"
 
 
+class _Python(Call):
+    """Nothing of the package: what comes of a fault in the language itself."""
+
+    def run(self) -> str:
+        try:
+            self._deeper(4)
+        except FileNotFoundError:
+            return "nothing there"
+        return "there"
+
+    def _deeper(self, depth: int) -> None:
+        if depth:
+            self._deeper(depth - 1)
+        else:
+            os.stat(self.folder / "file")  # noqa: PTH116 (it is what looks for ``__fspath__``)
+
+
 class _Verify(Call):
     def run(self) -> str:
         with Model(self.files / "stories260K.sslm", context_tokens=512) as model:
@@ -434,5 +452,6 @@ CALLS: Final[dict[str, Callable[[Path, Path], Call]]] = {
     "tokenizer": _Tokenizer,
     "byte_tokenizer": _ByteTokenizer,
     "verify": _Verify,
+    "python": _Python,
 }
 """By the names that the command takes."""

@@ -28,11 +28,11 @@ STANDING_S: Final = 10
 _OF_OTHERS: Final = {
     r"TypeError: .*, not PosixPath": "CPython",
     r"SystemError: error return without exception set": "CPython",
-    r"Exception: Oniguruma error: fail to memory allocation": "tokenizers",
 }
 """Errors of code that is not ours, which forgets there that memory is short.
 
-CPython 3.11 does in looking up ``__fspath__``, and in making a frame for a traceback.
+CPython 3.11 does in looking up ``__fspath__``, and in making a frame for a traceback. The call
+``python`` has nothing of ours in it and shows both.
 """
 
 _WARM_RUNS: Final = 2

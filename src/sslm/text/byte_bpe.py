@@ -1,10 +1,14 @@
 """Byte-level byte-pair encoding of plain text, through the ``tokenizers`` library."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
 from sslm import limits
+from sslm.errors.base import SslmError
 from sslm.errors.text import TextNotEncodableError, TokenizerBuildError, TokenizerFailedError
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.text_bounds import require_address_space
@@ -37,6 +41,12 @@ _PATTERNS: Final[dict[PreTokenizer, tuple[str, ...]]] = {
 }
 
 
+_OUT_OF_MEMORY: Final = re.compile(
+    "fail to memory allocation|PyObject pointer is null|Python API call failed"
+)
+"""What the library's patterns say in a bare ``Exception``, and its Rust code in a panic."""
+
+
 def is_failure_of_library(error: BaseException) -> bool:
     """Tell a failure from an interrupt: a panic of Rust code is no Exception.
 
@@ -45,6 +55,18 @@ def is_failure_of_library(error: BaseException) -> bool:
     if isinstance(error, MemoryError | RecursionError):
         return False
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def _told_by(refusal: Callable[[str], SslmError]) -> Iterator[None]:
+    """Raise what fails in the library as an error of ours, which is made of its words."""
+    try:
+        yield
+    except BaseException as error:
+        if is_failure_of_library(error):
+            is_memory = _OUT_OF_MEMORY.search(str(error))
+            raise (MemoryError if is_memory else refusal)(str(error)) from error
+        raise
 
 
 def _require_memory(vocabulary: Vocabulary) -> None:
@@ -69,6 +91,7 @@ class ByteBpeEncoder:
     Raises:
         TokenizerBuildError: If the library does not take the vocabulary.
         TokenizerMemoryError: If there may not be the memory for it.
+        MemoryError: If the library's patterns found none.
     """
 
     def __init__(self, vocabulary: Vocabulary, control_ids: Iterable[int]) -> None:
@@ -86,22 +109,19 @@ class ByteBpeEncoder:
                 for left, right in merges
                 if left in ids and right in ids and left + right in ids
             ]
-        try:
+        self._library: Any
+        with _told_by(partial(TokenizerBuildError, len(tokens))):
             model = models.BPE(vocab=ids, merges=merges, ignore_merges=vocabulary.ignore_merges)
-        except BaseException as error:
-            if is_failure_of_library(error):
-                raise TokenizerBuildError(len(tokens), str(error)) from error
-            raise
-        self._library: Any = Tokenizer(model)
-        self._library.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                *(
-                    pre_tokenizers.Split(Regex(pattern), behavior="isolated")
-                    for pattern in _PATTERNS[vocabulary.pre_tokenizer]
-                ),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        )
+            self._library = Tokenizer(model)
+            self._library.pre_tokenizer = pre_tokenizers.Sequence(
+                [
+                    *(
+                        pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+                        for pattern in _PATTERNS[vocabulary.pre_tokenizer]
+                    ),
+                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+                ]
+            )
         self._bytes_without_token = bytes(
             byte for byte, character in CHARACTER_OF_BYTE.items() if character not in ids
         )
@@ -113,16 +133,12 @@ class ByteBpeEncoder:
             TextNotEncodableError: If the vocabulary lacks a byte of the text. The library would
                 drop it silently.
             TokenizerFailedError: If the library fails.
+            MemoryError: If the library's patterns found no memory.
         """
         require_time()
         self._refuse_missing_bytes(text)
-        try:
-            encoding = self._library.encode(text, add_special_tokens=False)
-        except BaseException as error:
-            if is_failure_of_library(error):
-                raise TokenizerFailedError(len(text), str(error)) from error
-            raise
-        ids: list[int] = encoding.ids
+        with _told_by(partial(TokenizerFailedError, len(text))):
+            ids: list[int] = self._library.encode(text, add_special_tokens=False).ids
         return ids
 
     def _refuse_missing_bytes(self, text: str) -> None:

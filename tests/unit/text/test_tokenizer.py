@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -287,6 +288,35 @@ def test_a_panic_becomes_an_error() -> None:
     encoder._library = Panicking()
     with pytest.raises(errors.TokenizerFailedError, match="1 characters: a"):
         encoder.encode("a", lambda: None)
+
+
+@pytest.mark.parametrize(
+    "told", ["Oniguruma error: fail to memory allocation", "PyObject pointer is null"]
+)
+def test_a_lack_of_memory_in_the_library_is_one_here(
+    told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its patterns say so in a bare Exception, of which a caller would not know what it is."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise Exception(told)
+
+    encoder = ByteBpeEncoder(Vocabulary(**byte_level_fields()), control_ids=())
+    encoder._library = SimpleNamespace(encode=fail)
+    with pytest.raises(MemoryError, match=told):
+        encoder.encode("a", lambda: None)
+    monkeypatch.setattr("tokenizers.Regex", fail)
+    with pytest.raises(MemoryError, match=told):
+        ByteBpeEncoder(Vocabulary(**byte_level_fields()), control_ids=())
+
+
+def test_a_pattern_that_the_library_refuses_is_told_by_our_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patterns = dict.fromkeys(PreTokenizer, ("(",))
+    monkeypatch.setattr("sslm.text.byte_bpe._PATTERNS", patterns)
+    with pytest.raises(errors.TokenizerBuildError, match="end pattern with unmatched"):
+        ByteBpeEncoder(Vocabulary(**byte_level_fields()), control_ids=())
 
 
 def test_long_words_take_little_time() -> None:

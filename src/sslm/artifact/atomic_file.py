@@ -14,6 +14,7 @@ from sslm.artifact.own_folder import OwnFolder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.errors.artifact import UnwritableFileError
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError, OutputNotFileError
+from sslm.errors.reading import UnreadableFileError
 
 _ENDING: Final = ".partial"
 _RANDOM_BYTES: Final = 6
@@ -73,11 +74,24 @@ def require_no_input(path: str | os.PathLike[str], inputs: Mapping[str, Path]) -
     Args:
         path: Of what is to be written.
         inputs: What is read, by what an error calls it.
+
+    Raises:
+        UnreadableFileError: If the system does not let us look at one that is read.
+        UnwritableFileError: If it does not let us look at *path*.
     """
     with named_write_errors(path):
-        for name, source in inputs.items():
-            if source.exists() and Path(path).exists() and source.samefile(path):
-                raise OutputNotFileError(os.fspath(path), f"it is {name}")
+        target = _status(Path(path))
+    for name, source in inputs.items():
+        try:
+            found = _status(source)
+        except OSError as error:
+            raise UnreadableFileError(str(source), error.strerror or str(error)) from error
+        if target is not None and found is not None and os.path.samestat(found, target):
+            raise OutputNotFileError(os.fspath(path), f"it is {name}")
+
+
+def _status(path: Path) -> os.stat_result | None:
+    return path.stat() if path.exists() else None
 
 
 def give_name(partial: Path, target: Path, *, is_replaced: bool) -> None:
@@ -131,7 +145,8 @@ def atomic_file(path: str | os.PathLike[str], *, is_replaced: bool = True) -> It
         is_replaced: Whether it may be another file's by then.
 
     Yields:
-        The file, open for writing at any place.
+        The file, open for writing at any place. What the block reads, it reads before: each of
+        the system's errors in it is told as one of writing.
 
     Raises:
         DiskFullError: If the disk, or the quota on it, has no room.

@@ -132,6 +132,10 @@ class OwnFolder(Closing):
         """Remove an entry of any kind as far as the system lets us; of a link only the link."""
         with suppress(OSError):
             if is_own_folder(self.status(name)):
+                # An empty one goes even where no descriptor can be had to look into it.
+                with suppress(OSError):
+                    os.rmdir(self._place(name), dir_fd=self._file)
+                    return
                 shutil.rmtree(self._place(name), ignore_errors=True, dir_fd=self._file)
             else:
                 os.unlink(self._place(name), dir_fd=self._file)

@@ -83,6 +83,10 @@ def _make(place: OwnFolder, prefix: str) -> tuple[OwnFolder, int]:
             folder = place.folder(name)
         except FileNotFoundError:
             continue
+        except BaseException:
+            with suppress(OSError):
+                place.remove_empty_folder(name)
+            raise
         try:
             owner = _locked_owner(folder)
         except BaseException:
@@ -130,16 +134,22 @@ def _sweep_one(place: OwnFolder, name: str) -> None:
 
 
 def _remove(place: OwnFolder, folder: OwnFolder, owner: int) -> None:
-    """Remove a folder whose lock is held, the lock last; not one that was moved elsewhere."""
+    """Remove a folder whose lock is held, the lock last; not one that was moved elsewhere.
+
+    If something in it cannot be removed, the lock's file stays too. The next one to work in that
+    place then knows the folder by it, and tries again.
+    """
     name = folder.path.name
     is_there = place.holds(name, folder)
+    is_cleared = False
     with suppress(OSError):
         for entry in folder.names() if is_there else []:
             if entry != OWNER_NAME:
                 folder.remove(entry)
+        is_cleared = set(folder.names()) <= {OWNER_NAME}
     # Some systems keep a file that is open.
     os.close(owner)
-    if is_there and place.holds(name, folder):
+    if is_there and is_cleared and place.holds(name, folder):
         folder.remove(OWNER_NAME)
         folder.close()
         place.remove(name)

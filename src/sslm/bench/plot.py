@@ -1,6 +1,7 @@
 """A roofline drawn as a picture: what each case reaches, below what this machine allows."""
 
 import importlib.util
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -8,6 +9,7 @@ from typing import Any, BinaryIO, Final
 from sslm.artifact.atomic_file import require_place
 from sslm.bench.measuring import Measurement
 from sslm.errors.commands import PlotLibraryMissingError
+from sslm.errors.reading import UnreadableFileError
 
 ENDINGS: Final = ("png", "svg")
 """Kinds of pictures, by the ending of a file's name."""
@@ -42,8 +44,8 @@ def require_picture(path: Path, *, is_replaced: bool) -> None:
     require_place(path, is_replaced=is_replaced)
 
 
-def draw(measurements: Sequence[Measurement], title: str, file: BinaryIO, *, ending: str) -> None:
-    """Write the picture of the cases with the first case's number of threads.
+def draw(measurements: Sequence[Measurement], title: str, *, ending: str) -> bytes:
+    """Return the picture of the cases with the first case's number of threads.
 
     Across: products (a weight times a number) for each byte that is read. Up: products per second.
     The slope is the read ceiling; the level is the fastest that linear ops were seen to compute.
@@ -51,13 +53,23 @@ def draw(measurements: Sequence[Measurement], title: str, file: BinaryIO, *, end
     Args:
         measurements: At least one.
         title: Stands above.
-        file: Open for writing.
         ending: One of :data:`ENDINGS`.
 
     Raises:
         PlotLibraryMissingError: If matplotlib is not installed.
+        UnreadableFileError: If it cannot read one of its own files.
     """
     require_plot_library()
+    file = io.BytesIO()
+    try:
+        _draw(measurements, title, file, ending)
+    except OSError as error:
+        name = str(error.filename or "a file of matplotlib")
+        raise UnreadableFileError(name, error.strerror or str(error)) from error
+    return file.getvalue()
+
+
+def _draw(measurements: Sequence[Measurement], title: str, file: BinaryIO, ending: str) -> None:
     from matplotlib.figure import Figure
 
     threads = measurements[0].case.threads

@@ -184,8 +184,10 @@ def _draw(plot: Path, found: "tuple[Measurement, ...]", opened: "Model", *, forc
     from sslm.artifact.atomic_file import atomic_file
     from sslm.bench.plot import draw
 
+    # Before there is a file: what the drawing reads, fonts for one, is no writing.
+    picture = draw(found, opened.path.name, ending=plot.suffix[1:].lower())
     with atomic_file(plot, is_replaced=force) as file:
-        draw(found, opened.path.name, file, ending=plot.suffix[1:].lower())
+        file.write(picture)
 
 
 def _show(opened: "Model", found: "tuple[Measurement, ...]") -> None:

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ import sslm
 from sslm.artifact import atomic_file as atomic_file_module
 from sslm.artifact.atomic_file import atomic_file
 from sslm.artifact.file_lock import try_lock
+from sslm.artifact.own_folder import OwnFolder
 from sslm.artifact.work_folder import OWNER_NAME, sweep, work_folder
-from sslm.errors.artifact import UnwritableFileError
+from sslm.errors.artifact import StorageFailedError, UnwritableFileError
 
 PREFIX = ".out.sslm."
 HOLD_FOLDER = """
@@ -56,6 +59,51 @@ def test_a_folder_is_gone_afterwards(tmp_path: Path) -> None:
         assert folder.parent == tmp_path
         assert names(folder) == [OWNER_NAME]
         (folder / "file").write_bytes(b"")
+    assert names(tmp_path) == []
+
+
+@contextmanager
+def limited_descriptors(limit: int = 3) -> Iterator[None]:
+    """Let every open of this process fail that would get the number *limit* or a higher one."""
+    resource = pytest.importorskip("resource", reason="limits of POSIX")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_what_cannot_be_removed_for_want_of_descriptors_is_removed_next(tmp_path: Path) -> None:
+    stack = ExitStack()
+    folder = stack.enter_context(work_folder(tmp_path, PREFIX))
+    (folder / "half").write_bytes(b"half")
+    with limited_descriptors():
+        stack.close()
+    assert names(tmp_path) == [folder.name]
+    assert names(folder) == ["half", OWNER_NAME]
+    with work_folder(tmp_path, PREFIX) as next_folder:
+        assert names(tmp_path) == [next_folder.name]
+    assert names(tmp_path) == []
+
+
+def test_an_empty_folder_is_removed_without_a_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with OwnFolder(tmp_path) as place, limited_descriptors():
+        place.remove("empty")
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_opened_is_not_left(tmp_path: Path) -> None:
+    free = os.open(tmp_path, os.O_RDONLY)
+    os.close(free)
+    # One for the place, and none for the new folder in it.
+    with (
+        limited_descriptors(free + 1),
+        pytest.raises(StorageFailedError),
+        work_folder(tmp_path, PREFIX),
+    ):
+        pytest.fail("it was made")
     assert names(tmp_path) == []
 
 

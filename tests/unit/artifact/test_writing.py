@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pytest
 
 from sslm.artifact import TensorSpec, TensorStream, read_artifact, write_artifact
-from sslm.artifact.atomic_file import atomic_file
+from sslm.artifact.atomic_file import atomic_file, require_no_input
 from sslm.errors.artifact import (
     DiskFullError,
     SectionsDisagreeError,
@@ -21,7 +21,8 @@ from sslm.errors.artifact import (
     UnwritableFileError,
 )
 from sslm.errors.canonical_json import JsonRangeError
-from sslm.errors.commands import OutputExistsError, OutputIsFolderError
+from sslm.errors.commands import OutputExistsError, OutputIsFolderError, OutputNotFileError
+from sslm.errors.reading import UnreadableFileError
 from sslm.program.tensors import Tensor
 from tests.file_sizes import file_size_limit
 from tests.unit.artifact import tiny_artifact
@@ -188,6 +189,18 @@ def test_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UnwritableFileError):
         write_artifact(tmp_path / "none" / "a.sslm", tiny_artifact.PARTS, TensorStream.of(TENSORS))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_looked_at_is_told_as_read_or_written(tmp_path: Path) -> None:
+    out, too_long = tmp_path / "out", tmp_path / ("x" * 300)
+    out.touch()
+    with pytest.raises(UnreadableFileError, match=r"^cannot read '.*x': File name too long$"):
+        require_no_input(out, {"FILE": too_long})
+    with pytest.raises(UnwritableFileError, match=r"^cannot write '.*x'"):
+        require_no_input(too_long, {"FILE": out})
+    require_no_input(tmp_path / "new", {"FILE": out, "MODEL": tmp_path / "none"})
+    with pytest.raises(OutputNotFileError, match="it is FILE"):
+        require_no_input(out, {"FILE": out})
 
 
 def test_name_that_is_a_folder(tmp_path: Path) -> None:

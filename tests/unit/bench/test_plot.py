@@ -1,13 +1,15 @@
 """The picture of the roofline."""
 
-import io
+import errno
 import sys
+from types import ModuleType
 
 import pytest
 
 from sslm.bench import Case, Measurement
 from sslm.bench.plot import draw, require_plot_library
 from sslm.errors.commands import PlotLibraryMissingError
+from sslm.errors.reading import UnreadableFileError
 
 MEASUREMENT = Measurement(
     case=Case(kind="prompt", tokens=8),
@@ -25,12 +27,23 @@ def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyP
     with pytest.raises(PlotLibraryMissingError, match=r"pip install 'sslm\[bench\]'"):
         require_plot_library()
     with pytest.raises(PlotLibraryMissingError):
-        draw([MEASUREMENT], "model", io.BytesIO(), ending="png")
+        draw([MEASUREMENT], "model", ending="png")
 
 
 @pytest.mark.parametrize(("ending", "beginning"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_a_picture_is_drawn(ending: str, beginning: bytes) -> None:
     pytest.importorskip("matplotlib", reason="it is in the extra `bench`, which tests do not need")
-    file = io.BytesIO()
-    draw([MEASUREMENT], "model", file, ending=ending)
-    assert file.getvalue().startswith(beginning)
+    assert draw([MEASUREMENT], "model", ending=ending).startswith(beginning)
+
+
+def test_a_library_that_cannot_read_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unreadable(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            raise OSError(errno.EMFILE, "Too many open files", "DejaVuSans.ttf")
+
+    monkeypatch.setattr("sslm.bench.plot.require_plot_library", lambda: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", ModuleType("matplotlib"))
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", Unreadable("matplotlib.figure"))
+    with pytest.raises(UnreadableFileError) as caught:
+        draw([MEASUREMENT], "model", ending="png")
+    assert str(caught.value) == "cannot read 'DejaVuSans.ttf': Too many open files"

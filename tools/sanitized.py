@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -134,7 +134,8 @@ class Outcome:
 def parts_of(sanitizer: Sanitizer, *, schedules: int = SCHEDULES) -> tuple[Part, ...]:
     """Return what is run under a sanitizer, in order."""
     left_out = [word for test in sanitizer.left_out for word in ("--deselect", test)]
-    pytest = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *left_out)
+    # Without capture, or what a sanitizer says before it ends the process would be lost.
+    pytest = ("-m", "pytest", "-q", "-n", "0", "-s", "-p", "no:cacheprovider", *left_out)
     targets = sorted(folder.name for folder in SEEDS.iterdir() if folder.is_dir())
     return (
         Part(
@@ -160,10 +161,10 @@ def _replay_words(target: str) -> tuple[str, ...]:
     return ("-m", "fuzz", target, "--replay", *map(str, seeds))
 
 
-def read_reports(folder: Path) -> tuple[Report, ...]:
-    """Return what sanitizers left in a folder, a report for each summary line."""
+def read_reports(paths: Iterable[Path]) -> tuple[Report, ...]:
+    """Return what sanitizers wrote into files, a report for each summary line."""
     found = []
-    for path in sorted(folder.iterdir()):
+    for path in paths:
         text = path.read_text(encoding="utf-8", errors="replace")
         found += [_report(piece) for piece in _pieces(text)]
     return tuple(found)
@@ -172,7 +173,7 @@ def read_reports(folder: Path) -> tuple[Report, ...]:
 def _pieces(text: str) -> Iterator[str]:
     """Yield the reports of a text, whose summaries end them; UBSan's have a line at their head."""
     pieces = re.split(r"(?m)(?<=\n)(?=={18}$)|(?<=\n)(?==={4,}\d+==ERROR)", text)
-    yield from (piece for piece in pieces if re.search(r"SUMMARY|runtime error|ERROR", piece))
+    yield from (piece for piece in pieces if re.search(r"SUMMARY|runtime error|==ERROR", piece))
 
 
 def _report(piece: str) -> Report:
@@ -240,7 +241,8 @@ class Sandbox:
             name=part.name,
             seconds=round(time.monotonic() - began, 1),
             exit_code=exit_code,
-            reports=read_reports(reports),
+            # UndefinedBehaviorSanitizer writes to stderr, whatever it is told.
+            reports=read_reports([*sorted(reports.iterdir()), log]),
             log=str(log),
         )
 

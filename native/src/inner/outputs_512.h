@@ -129,7 +129,8 @@ ALWAYS_INLINE void finish_rows(const sslm_products *products, const sslm_sums *s
         size_t row = (size_t)*picked;
         int32_t *y = (int32_t *)(void *)(base + row * stride_bytes);
         int32_t shift = exponent - code_rows[row].exponent;
-        rounding_shift rounding = {_mm512_set1_epi64(shift), _mm512_set1_epi64((INT64_C(1) << (shift & 63)) >> 1)};
+        int64_t half = (int64_t)((UINT64_C(1) << (shift & 63)) >> 1);
+        rounding_shift rounding = {_mm512_set1_epi64(shift), _mm512_set1_epi64(half)};
         uint64_t beyond = 0;
         if ((uint32_t)shift > 62) {
             for (int p = 0; p < panel_count; p++)

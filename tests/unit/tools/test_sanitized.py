@@ -56,7 +56,8 @@ def test_reports_are_ours_or_of_others(tmp_path: Path) -> None:
     rope = "/s/native/src/ops/rope.c:31:9: runtime error: left shift of negative value -1"
     blas = "ThreadSanitizer: data race (libopenblas.so+0xc78582) in dgemm_beta"
     pool = "ThreadSanitizer: data race (_native.so+0x5f0) in do_tasks"
-    assert read_reports(tmp_path) == (
+    (tmp_path / "e").write_text("== ERRORS ==\nERROR tests/test_it.py::test - OSError\n")
+    assert read_reports(sorted(tmp_path.iterdir())) == (
         Report(summary=row, is_ours=True),
         Report(summary=rope, is_ours=True),
         Report(summary=blas, is_ours=False),
@@ -73,9 +74,13 @@ def test_what_is_asked_for_has_to_exist(capsys: pytest.CaptureFixture[str]) -> N
     assert "python -m tools.sanitized tsan --only simulation" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("exit_code", "text"), [(0, ""), (1, ""), (0, RACES), (0, ADDRESS)])
+@pytest.mark.parametrize("place", ["its own file", "stderr"])
+@pytest.mark.parametrize(
+    ("exit_code", "text", "count"),
+    [(0, "", 0), (1, "", 0), (0, RACES, 2), (0, ADDRESS, 1), (1, BEHAVIOUR, 1)],
+)
 def test_a_part_is_good_without_failure_and_without_report(
-    tmp_path: Path, exit_code: int, text: str
+    tmp_path: Path, exit_code: int, text: str, count: int, place: str
 ) -> None:
     """With this interpreter in the place of the sandbox's, and no runtime to be loaded."""
     if sys.platform != "linux" or shutil.which("gcc") is None:
@@ -86,10 +91,11 @@ def test_a_part_is_good_without_failure_and_without_report(
     python.chmod(0o700)
     script = (
         "import os, sys; place = os.environ['ASAN_OPTIONS'].rpartition('log_path=')[2]\n"
-        f"open(place + '.1', 'w').write({text!r}); sys.exit({exit_code})"
+        f"file = sys.stderr if {place == 'stderr'} else open(place + '.1', 'w')\n"
+        f"file.write({text!r}); sys.exit({exit_code})"
     )
     outcome = Sandbox("asan", tmp_path).run(Part(name="one", words=("-c", script)))
-    assert (outcome.exit_code, len(outcome.reports)) == (exit_code, text.count("SUMMARY"))
+    assert (outcome.exit_code, len(outcome.reports)) == (exit_code, count)
     assert outcome.is_good is (exit_code == 0 and not text)
 
 

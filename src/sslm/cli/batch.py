@@ -34,6 +34,7 @@ from sslm.cli.options import (
     open_model,
 )
 from sslm.cli.output import note, print_json, progress
+from sslm.cli.outputs import output_option
 from sslm.cli.words import word_option
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ _SourceArgument = Annotated[
 ]
 _OutOption = Annotated[
     Path,
-    typer.Option("--out", "-o", metavar="OUT", help="The answers, one a line.", show_default=False),
+    output_option("--out", "-o", metavar="OUT", about="The answers, one a line."),
 ]
 _MaxTokensOption = Annotated[
     int,
@@ -211,10 +212,9 @@ def batch_command(
 
 
 def _require_files(source: Path, out: Path) -> None:
-    for path, what in ((source, "IN"), (out, "--out")):
-        if str(path) == _STREAM:
-            # One is read twice, and the other one is gone on with.
-            raise refusal("it is '-'", "the path of a file", param_hint=what)
+    if str(source) == _STREAM:
+        # It is read twice.
+        raise refusal("it is '-'", "the path of a file", param_hint="IN")
     if source.exists() and out.exists() and source.samefile(out):
         raise refusal("it is IN", "another file", param_hint="--out")
 

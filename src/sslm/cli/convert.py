@@ -10,6 +10,7 @@ from sslm.cli.blas import use_blas_threads
 from sslm.cli.failures import about_file
 from sslm.cli.options import JsonOption, NoProgressOption
 from sslm.cli.output import print_json, print_text, progress
+from sslm.cli.outputs import output_option
 from sslm.errors.commands import OutputExistsError
 
 _EPILOG: Final = "Example: sslm convert model.gguf -o model.sslm"
@@ -24,7 +25,7 @@ def convert(
     *,
     source: Annotated[Path, typer.Argument(metavar="SRC", help="A GGUF file.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="OUT.sslm", help="The artifact to write.")
+        Path, output_option("--out", "-o", metavar="OUT.sslm", about="The artifact to write.")
     ],
     weights: Annotated[
         str, typer.Option("--weights", help="Format of the layers' weights: int8 or int4.")

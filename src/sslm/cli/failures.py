@@ -90,7 +90,8 @@ def _facts(error: BaseException) -> tuple[str, int | None, str, int]:
     if isinstance(error, OSError):
         # What commands read and write of models has names of its own; this is stdin or stdout.
         code = OUT_OF_BUDGET if is_of_storage(error) else BAD_INPUT_FILE
-        return "StreamError", None, f"cannot read or write: {error.strerror or error}", code
+        reason = error.strerror or str(error)
+        return "StreamError", None, f"cannot read stdin or write to stdout: {reason}", code
     return "InternalError", int(Status.INTERNAL), str(error) or type(error).__name__, INTERNAL
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from sslm.cli.numbers import refusal
+from sslm.cli.outputs import output_path
 
 RECORD_OPTION: Final = "--record"
 _SEGMENTS_OPTION: Final = "--record-segments"
@@ -14,6 +15,7 @@ RecordOption = Annotated[
     Path | None,
     typer.Option(
         RECORD_OPTION,
+        parser=output_path,
         metavar="FILE",
         help="Write the request to a file, for sslm replay; it contains the prompt.",
     ),

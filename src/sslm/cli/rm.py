@@ -60,7 +60,8 @@ def _is_confirmed(cache: "Cache") -> bool:
     size_bytes = sum(model.size_bytes for model in models)
     if models and not sys.stdin.isatty():
         raise RemovalUnconfirmedError(len(models), size_bytes, str(cache.folder))
-    question = f"Remove {len(models)} models ({size_bytes} bytes) from {cache.folder}?"
+    count = "1 model" if len(models) == 1 else f"{len(models)} models"
+    question = f"Remove {count} ({size_bytes} bytes) from {cache.folder}?"
     return not models or typer.confirm(question, err=True)
 
 

@@ -18,6 +18,7 @@ from sslm.cli.options import (
     NoProgressOption,
 )
 from sslm.cli.output import complain, print_json, print_table, print_text, progress, shown
+from sslm.cli.outputs import output_option
 from sslm.cli.schema_options import SchemaChoices, with_schema_options
 from sslm.cli.schema_show import facts_of, lines_of
 from sslm.cli.unmeasured import compiling
@@ -94,7 +95,7 @@ def compile_command(
     file: FileArgument,
     model: ModelOption = DEFAULT_MODEL,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="OUT.sslms", help="The file to write.")
+        Path, output_option("--out", "-o", metavar="OUT.sslms", about="The file to write.")
     ],
     name: Annotated[
         str | None,

@@ -10,6 +10,7 @@ from sslm.cli.local_model import local_model_path
 from sslm.cli.numbers import refusal
 from sslm.cli.options import CacheDirOption, JsonOption, NoProgressOption
 from sslm.cli.output import Report, print_json, print_text, progress, shown
+from sslm.cli.outputs import output_option
 from sslm.cli.schema_options import SchemaChoices, with_schema_options
 from sslm.cli.unmeasured import unmeasured
 
@@ -32,7 +33,7 @@ def add(
         typer.Argument(metavar="FILE...", help="JSON Schemas, or .sslms files for this model."),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="OUT.sslm", help="The model file to write.")
+        Path, output_option("--out", "-o", metavar="OUT.sslm", about="The model file to write.")
     ],
     name: Annotated[
         str | None,

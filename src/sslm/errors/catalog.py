@@ -101,7 +101,7 @@ class RemovalUnconfirmedError(ArgumentError):
 
     status = Status.REMOVAL_UNCONFIRMED
     message = (
-        "--all removes {count} models ({size_bytes} bytes) from {folder!r}; confirm with --yes"
+        "--all removes all models of {folder!r}: {count}, {size_bytes} bytes; confirm with --yes"
     )
     count: int
     size_bytes: int

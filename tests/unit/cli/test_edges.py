@@ -348,6 +348,29 @@ def test_a_wrong_value_of_an_option_is_usage_and_named_as_it_is_typed(
     assert option in sslm_command.json(*arguments, code=2)["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("convert", "no.gguf", "-o", "-"),
+        ("batch", "no.jsonl", "--out", "-"),
+        ("schema", "compile", "no.json", "-o", "-"),
+        ("schema", "add", stories_artifact(), "no.json", "-o", "-"),
+        ("generate", PROMPT, "-m", stories_artifact(), "--record", "-"),
+    ],
+    ids=["convert", "batch", "schema compile", "schema add", "record"],
+)
+def test_a_stream_is_no_file_to_write(
+    arguments: tuple[object, ...],
+    sslm_command: Commands,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    message = sslm_command.json(*arguments, code=2)["error"]["message"]
+    assert message.endswith("it is '-', expected the path of a file (./- if that is its name)")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_format_of_weights_is_in_the_help(sslm_command: Commands) -> None:
     from sslm.convert.weight_formats import WEIGHT_FORMATS
 

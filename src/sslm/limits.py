@@ -135,6 +135,9 @@ digits that a byte-level vocabulary makes a token each."""
 TOKENIZING_UNCOUNTED_BYTES: Final = 1 << 23
 """Bytes of them that no budget counts: those of a text of 16 KiB, beside the interpreter's own."""
 
+NUMPY_MEMORY_BYTES: Final = 96 << 20
+"""Bytes of address space without which NumPy is not loaded; it took 81 MiB, with one thread."""
+
 TOKENIZER_MEMORY_BYTES: Final = 24 << 20
 """Bytes that building a byte-level tokenizer takes, whatever its vocabulary."""
 

@@ -6,9 +6,12 @@ that time looking up where they lie, so large blocks ask for pages of 2 MiB.
 
 import mmap
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from sslm import limits
 
 HUGE_PAGE_SIZE_BYTES: Final = 2 << 20
 """What a huge page holds where ordinary ones hold 4 KiB."""
@@ -64,6 +67,19 @@ def free_address_space_bytes() -> int | None:
     except (OSError, ValueError):
         return None
     return max(limit_bytes - pages * resource.getpagesize(), 0)
+
+
+def require_numpy_memory() -> None:
+    """Raise MemoryError if NumPy is not loaded, and the system's limit leaves too little for it.
+
+    Its OpenBLAS ends the process where it finds no memory, with the exit code 1.
+    """
+    free_bytes = None if "numpy" in sys.modules else free_address_space_bytes()
+    if free_bytes is not None and free_bytes < limits.NUMPY_MEMORY_BYTES:
+        needed_bytes = limits.NUMPY_MEMORY_BYTES
+        raise MemoryError(
+            f"loading NumPy takes {needed_bytes} bytes of address space, and {free_bytes} are left"
+        )
 
 
 def touch(memory: memoryview) -> None:

@@ -14,7 +14,7 @@ from sslm.artifact.own_folder import OwnFolder
 from sslm.artifact.write_errors import named_write_errors
 from sslm.errors.artifact import UnwritableFileError
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError, OutputNotFileError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 
 _ENDING: Final = ".partial"
 _RANDOM_BYTES: Final = 6
@@ -39,6 +39,8 @@ def require_replaceable(path: str | os.PathLike[str]) -> bool:
             mode = os.lstat(path).st_mode
         except FileNotFoundError:
             return False
+        except UnicodeError as error:
+            raise UnwritableFileError(os.fspath(path), "it is no valid Unicode") from error
         except ValueError as error:
             raise UnwritableFileError(os.fspath(path), "no path has a zero byte") from error
     if stat.S_ISDIR(mode):
@@ -85,7 +87,7 @@ def require_no_input(path: str | os.PathLike[str], inputs: Mapping[str, Path]) -
         try:
             found = _status(source)
         except OSError as error:
-            raise UnreadableFileError(str(source), error.strerror or str(error)) from error
+            raise unreadable(source, error) from error
         if target is not None and found is not None and os.path.samestat(found, target):
             raise OutputNotFileError(os.fspath(path), f"it is {name}")
 

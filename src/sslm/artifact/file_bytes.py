@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sslm.errors.artifact import CopyMemoryError
 from sslm.errors.base import SslmError
-from sslm.errors.reading import TruncatedFileError, UnreadableFileError
+from sslm.errors.reading import TruncatedFileError, unreadable
 from sslm.errors.runtime import MemoryBudgetError
 from sslm.formats.mapped_file import open_regular_file
 from sslm.memory import address_of, anonymous_memory
@@ -58,8 +58,7 @@ class CopiedFile:
         except (OSError, ValueError) as error:
             if isinstance(error, SslmError):
                 raise
-            reason = getattr(error, "strerror", None) or str(error)
-            raise UnreadableFileError(name, reason) from error
+            raise unreadable(path, error) from error
 
     def close(self) -> None:
         """Give the memory back; may be called again. Views that others took stay valid."""

@@ -7,7 +7,7 @@ from sslm import limits
 from sslm.artifact.atomic_file import atomic_file, require_place
 from sslm.artifact.file_bytes import CopiedFile
 from sslm.errors.commands import OutputNotFileError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 from sslm.errors.records import NotARecordError
 from sslm.errors.saves import NotASaveError
 from sslm.formats.mapped_file import open_regular_file
@@ -96,5 +96,4 @@ def beginning_of(path: str | os.PathLike[str], size_bytes: int) -> bytes:
         with open_regular_file(Path(path)) as file:
             return file.read(size_bytes) or b""
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UnreadableFileError(os.fspath(path), reason) from error
+        raise unreadable(path, error) from error

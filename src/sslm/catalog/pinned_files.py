@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from sslm.catalog.known_models import PinnedFile
 from sslm.errors.catalog import FetchedFileMismatchError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import UnreadableFileError, unreadable
 from sslm.hashes import Sha256
 
 _BLOCK_SIZE_BYTES: Final = 1 << 20
@@ -47,7 +47,7 @@ class NamedReader:
         try:
             return self._source.read(size)
         except OSError as error:
-            raise UnreadableFileError(str(self._path), error.strerror or str(error)) from error
+            raise unreadable(self._path, error) from error
 
 
 def sha256_of_copy(
@@ -98,7 +98,7 @@ def file_sha256(
             size_bytes = path.stat().st_size
             return sha256_of_copy(file, None, size_bytes_max=size_bytes, on_progress=on_progress)[1]
     except OSError as error:
-        raise UnreadableFileError(str(path), error.strerror or str(error)) from error
+        raise unreadable(path, error) from error
 
 
 def require_pinned(
@@ -115,7 +115,7 @@ def require_pinned(
     try:
         size_bytes = path.stat().st_size
     except OSError as error:
-        raise UnreadableFileError(str(path), error.strerror or str(error)) from error
+        raise unreadable(path, error) from error
     if size_bytes != pinned.size_bytes:
         expected = f"{pinned.size_bytes} bytes"
         raise FetchedFileMismatchError(path.name, "size", f"{size_bytes} bytes", expected)

@@ -21,7 +21,7 @@ from sslm.engine.opening import checked_sha256
 from sslm.engine.runner import build_program
 from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 from sslm.formats.mapped_file import open_regular_file
 
 _COPIED: Final = {"copied": "sslm"}
@@ -158,7 +158,7 @@ def _opened(path: Path) -> FileIO:
     try:
         return open_regular_file(path)
     except OSError as error:
-        raise UnreadableFileError(str(path), error.strerror or str(error)) from error
+        raise unreadable(path, error) from error
 
 
 def _known_model_of(digest: str) -> KnownModel | None:

@@ -33,8 +33,10 @@ from sslm.errors.status import Status
 _UsageProblem: Final = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
-_SHORT: Final = re.compile(r"can't allocate lock|\[digital envelope routines\]|malloc failure")
-"""How Python and OpenSSL tell that memory is short, where they raise no MemoryError."""
+_SHORT: Final = re.compile(
+    r"can't allocate lock|\[digital envelope routines\]|malloc failure|failed to map segment"
+)
+"""How Python, OpenSSL and the loader of libraries tell that memory is short by other errors."""
 
 _STRAY_WORDS: Final = "unexpected extra argument"
 
@@ -99,7 +101,8 @@ def _is_memory_short(error: BaseException) -> bool:
     """Tell whether an error is of memory, whatever the libraries of others call it."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    is_foreign = isinstance(error, (RuntimeError, ValueError)) and not isinstance(error, SslmError)
+    kinds = (RuntimeError, ValueError, ImportError)
+    is_foreign = isinstance(error, kinds) and not isinstance(error, SslmError)
     return isinstance(error, MemoryError) or (is_foreign and _SHORT.search(str(error)) is not None)
 
 

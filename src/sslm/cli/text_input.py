@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from sslm import limits
 from sslm.cli.output import note
-from sslm.errors.reading import BadUtf8Error, UnreadableFileError
+from sslm.errors.reading import BadUtf8Error, UnreadableFileError, unreadable
 from sslm.errors.text import TextTooLongError
 
 _SIZE_BYTES_MAX: Final = 4 * limits.TEXT_SIZE_CHARS_MAX
@@ -26,7 +26,7 @@ def read_text_file(path: Path) -> str:
         with path.open("rb") as file:
             data = read_bounded(name, file)
     except OSError as error:
-        raise UnreadableFileError(name, error.strerror or str(error)) from error
+        raise unreadable(name, error) from error
     return decode_text(name, data)
 
 

@@ -23,7 +23,7 @@ from sslm.engine.logprobs import PromptLogprobs
 from sslm.engine.runner import Runner
 from sslm.errors.commands import SourceFileMismatchError
 from sslm.errors.model import SourceMismatchError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 from sslm.formats.hashing import sha256_of
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence_options import SequenceOptions
@@ -105,7 +105,7 @@ def require_source(artifact: Artifact, path: str | os.PathLike[str]) -> None:
         with Path(path).open("rb") as file:
             found = sha256_of(iter(partial(file.read, _PIECE_SIZE_BYTES), b""))
     except OSError as error:
-        raise UnreadableFileError(os.fspath(path), error.strerror or str(error)) from error
+        raise unreadable(path, error) from error
     expected = artifact.provenance.source_sha256
     if found != expected:
         raise SourceFileMismatchError(os.fspath(path), found.hex(), expected.hex())

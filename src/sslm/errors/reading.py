@@ -1,7 +1,14 @@
 """What can be wrong with the bytes of any file, whatever its format."""
 
-from sslm.errors.base import ArtifactError
+import errno
+import os
+from typing import Final
+
+from sslm.errors.base import ArtifactError, ResourceError
 from sslm.errors.status import Status
+
+_SHORTAGES: Final = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
+"""What the system says when it is short of memory or descriptors, whatever file was asked for."""
 
 
 class TruncatedFileError(ArtifactError):
@@ -97,3 +104,24 @@ class UnreadableFileError(ArtifactError):
     message = "cannot read {path!r}: {reason}"
     path: str
     reason: str
+
+
+class ReadResourcesError(ResourceError):
+    """The system lacks the memory or the descriptors to read a file, which is not at fault."""
+
+    status = Status.READ_RESOURCES
+    message = (
+        "cannot read {path!r}, as the system has nothing left to do it with: {reason}; free some, "
+        "or raise the limit, and try again"
+    )
+    path: str
+    reason: str
+
+
+def unreadable(
+    path: str | os.PathLike[str], error: OSError | ValueError
+) -> UnreadableFileError | ReadResourcesError:
+    """Return our error for what the system said when a file was opened, read or mapped."""
+    reason = getattr(error, "strerror", None) or str(error)
+    is_short = getattr(error, "errno", None) in _SHORTAGES
+    return (ReadResourcesError if is_short else UnreadableFileError)(os.fspath(path), reason)

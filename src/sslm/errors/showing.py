@@ -1,6 +1,7 @@
 """Showing any value in a message: in few characters, and never with an error of its own."""
 
 import reprlib
+from decimal import Decimal
 from typing import Final
 
 _TEXT_SIZE_CHARS_MAX: Final = 2000
@@ -9,7 +10,14 @@ _TEXT_SIZE_CHARS_MAX: Final = 2000
 _NUMBER_LIMIT: Final = 10**60
 """From here on a number is described; Python refuses to write one of more than 4,300 digits."""
 
-_REPR: Final = reprlib.Repr()
+
+class _Repr(reprlib.Repr):
+    def repr_Decimal(self, value: Decimal, level: int) -> str:  # noqa: N802 (named by the type)
+        """Numbers of JSON are Decimals here, and who wrote 2.0 there knows of none."""
+        return self.repr_str(str(value), level).strip("'")
+
+
+_REPR: Final = _Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
 
 

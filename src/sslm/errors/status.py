@@ -400,3 +400,4 @@ class Status(IntEnum):
     DISK_FULL = 4000
     COPY_MEMORY = 4001
     STORAGE_FAILED = 4002
+    READ_RESOURCES = 4003

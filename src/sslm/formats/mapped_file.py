@@ -8,7 +8,7 @@ from io import FileIO
 from pathlib import Path
 
 from sslm.closing import Closing
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 from sslm.memory import is_misplaced, prefer_huge_pages
 
 
@@ -30,8 +30,7 @@ class MappedFile(Closing):
         try:
             self._map, self.view = _map_regular_file(Path(path))
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise UnreadableFileError(os.fspath(path), reason) from error
+            raise unreadable(path, error) from error
 
     def close(self) -> None:
         """Give the map back; may be called again.

@@ -16,7 +16,7 @@ from sslm.errors.batches import (
     BatchRowIdError,
     BatchRowIdTwiceError,
 )
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 from sslm.errors.showing import briefly
 from sslm.formats.mapped_file import open_regular_file
 from sslm.hashes import Sha256
@@ -129,7 +129,7 @@ class BatchInput:
                     if data.strip():
                         yield line, data
         except OSError as error:
-            raise UnreadableFileError(name, error.strerror or str(error)) from error
+            raise unreadable(name, error) from error
 
 
 def _row_id(path: str, line: int, fields: dict[str, JsonValue]) -> str:

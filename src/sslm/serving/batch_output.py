@@ -16,7 +16,7 @@ from sslm.artifact.file_lock import is_still_at, try_lock
 from sslm.artifact.write_errors import named_write_errors
 from sslm.closing import Closing
 from sslm.errors.batches import BatchBusyError, BatchOutputMismatchError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import unreadable
 from sslm.hashes import Sha256
 from sslm.serving.batch_lines import is_refusal
 
@@ -90,7 +90,7 @@ class BatchOutput(Closing):
         try:
             tail = self._compare(heads)
         except OSError as error:
-            raise UnreadableFileError(self._name, error.strerror or str(error)) from error
+            raise unreadable(self._name, error) from error
         with named_write_errors(self.path):
             if tail:
                 os.ftruncate(self._file, self._size_bytes)

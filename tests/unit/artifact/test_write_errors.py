@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from sslm.artifact.atomic_file import require_replaceable
 from sslm.artifact.write_errors import named_write_errors
 from sslm.cli.exit_codes import exit_code
 from sslm.errors.artifact import DiskFullError, StorageFailedError, UnwritableFileError
@@ -28,3 +29,9 @@ def test_a_failing_storage_is_no_wrong_name(kind: type[SslmError], name: str) ->
         raise OSError(number, os.strerror(number))
     assert type(caught.value) is kind
     assert exit_code(caught.value) == (4 if kind is UnwritableFileError else 5)
+
+
+def test_a_name_that_is_no_unicode_is_not_said_to_have_a_zero_byte() -> None:
+    for name, reason in (("\ud800", "it is no valid Unicode"), ("a\0", "no path has a zero byte")):
+        with pytest.raises(UnwritableFileError, match=reason):
+            require_replaceable(name)

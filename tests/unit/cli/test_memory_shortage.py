@@ -2,11 +2,18 @@
 
 import errno
 import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from sslm.cli.failures import explain
+from sslm.errors.reading import ReadResourcesError
 from sslm.errors.status import Status
+from sslm.formats.mapped_file import MappedFile
+from tests.converted import STORIES_SOURCE, stories_artifact
+from tests.unit.cli.commands import start
 
 
 @pytest.mark.parametrize(
@@ -16,8 +23,9 @@ from sslm.errors.status import Status
         RuntimeError("can't allocate lock"),
         ValueError("[digital envelope routines] initialization error"),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("_cffi_backend.so: failed to map segment from shared object"),
     ],
-    ids=["memory", "lock", "hash", "system"],
+    ids=["memory", "lock", "hash", "system", "loader"],
 )
 def test_a_lack_of_memory_is_no_defect(
     error: Exception, capsys: pytest.CaptureFixture[str]
@@ -35,3 +43,49 @@ def test_a_stream_whose_storage_fails_is_out_of_resources(
     assert explain(OSError(number, "of storage"), is_json=False) == 5
     assert explain(OSError(errno.EISDIR, "a folder"), is_json=False) == 3
     assert "of storage" in capsys.readouterr().err
+
+
+def limited(kind: str, most: int) -> Callable[[], None]:
+    """Return what sets a limit of the system in a process that starts."""
+    import resource
+
+    return lambda: resource.setrlimit(getattr(resource, kind), (most, most))
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+
+
+def test_a_file_that_does_not_fit_the_address_space_is_not_called_bad(tmp_path: Path) -> None:
+    """It was said to be removed and fetched again, where it was whole."""
+    large = tmp_path / "large.sslm"
+    with large.open("wb") as file:
+        file.truncate(1 << 40)
+    with start("inspect", large, preexec_fn=limited("RLIMIT_AS", 400 << 20)) as process:
+        _, told = process.communicate()
+    assert process.returncode == 5
+    assert "has nothing left to do it with: Cannot allocate memory" in told
+
+
+def test_a_file_that_finds_no_descriptor_is_not_called_bad() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(ReadResourcesError, match="Too many open files") as caught:
+            MappedFile(STORIES_SOURCE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert caught.value.status == Status.READ_RESOURCES == 4003
+
+
+@pytest.mark.parametrize("command", ["reference", "convert"])
+def test_numpy_does_not_end_the_process_for_lack_of_memory(command: str, tmp_path: Path) -> None:
+    """Its OpenBLAS does, with the exit code that means "verified, and different"."""
+    arguments: tuple[object, ...] = ("verify", stories_artifact(), "--backend", "reference")
+    if command == "convert":
+        arguments = ("convert", STORIES_SOURCE, "-o", tmp_path / "out.sslm")
+    with start(*arguments, preexec_fn=limited("RLIMIT_AS", 130 << 20)) as process:
+        _, told = process.communicate()
+    assert "loading NumPy takes 100663296 bytes of address space" in told
+    assert process.returncode == 5

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import itertools
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def _message(error: type[SslmError], call: Callable[[], object]) -> str:
 def test_any_value_is_shown_in_few_characters() -> None:
     assert briefly("no") == "'no'"
     assert briefly(-7) == "-7"
+    assert briefly([Decimal("2.0"), "2.0"]) == "[2.0, '2.0']"
     assert briefly(HUGE) == "an integer of 16610 bits"
     for odd in ([HUGE], {HUGE: 1}, (-HUGE,), _Unshowable(), ["x" * 10**5] * 100, b"x" * 10**6):
         assert len(briefly(odd)) < 1000

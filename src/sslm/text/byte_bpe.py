@@ -43,8 +43,12 @@ _PATTERNS: Final[dict[PreTokenizer, tuple[str, ...]]] = {
 
 _OUT_OF_MEMORY: Final = re.compile(
     "fail to memory allocation|PyObject pointer is null|Python API call failed"
+    "|failed to extract enum PyMerges"
 )
-"""What the library's patterns say in a bare ``Exception``, and its Rust code in a panic."""
+"""What the library's patterns say in a bare ``Exception``, and its Rust code in a panic.
+
+Merges always are of the type that it takes, so only a lack of memory keeps it from taking them.
+"""
 
 
 def is_failure_of_library(error: BaseException) -> bool:

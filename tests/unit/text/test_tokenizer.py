@@ -291,7 +291,12 @@ def test_a_panic_becomes_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ["Oniguruma error: fail to memory allocation", "PyObject pointer is null"]
+    "told",
+    [
+        "Oniguruma error: fail to memory allocation",
+        "PyObject pointer is null",
+        "failed to extract enum PyMerges",
+    ],
 )
 def test_a_lack_of_memory_in_the_library_is_one_here(
     told: str, monkeypatch: pytest.MonkeyPatch

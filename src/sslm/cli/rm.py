@@ -41,7 +41,8 @@ def rm_command(
     from sslm.catalog.removing import remove
 
     if bool(names) == all_models:
-        raise typer.BadParameter("name models, or give --all", param_hint="NAME...")
+        words = "name models or give --all, not both" if names else "name models, or give --all"
+        raise typer.BadParameter(words, param_hint="NAME...")
     cache = Cache(cache_folder(cache_dir))
     # A note about where a model came from goes with it.
     known = {model.path: model_facts(model) for model in cache.models()}

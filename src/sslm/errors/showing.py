@@ -2,6 +2,7 @@
 
 import reprlib
 from decimal import Decimal
+from json import JSONDecodeError
 from typing import Final
 
 _TEXT_SIZE_CHARS_MAX: Final = 2000
@@ -32,6 +33,12 @@ def briefly(value: object) -> str:
     except Exception:
         # Somebody else's __repr__ can raise anything, and so do huge numbers inside of others.
         return f"a value of type {type(value).__name__}"
+
+
+def json_problem(error: JSONDecodeError) -> str:
+    """Return what is wrong with a text that should be JSON, and where."""
+    # "Unterminated string starting at" has one of its own.
+    return f"{error.msg.removesuffix(' at')} at character {error.pos}"
 
 
 def int_range(lowest: int, highest: int | None = None) -> str:

@@ -14,6 +14,7 @@ from sslm.errors.canonical_json import (
     JsonUnknownKeyError,
 )
 from sslm.errors.reading import BadUtf8Error
+from sslm.errors.showing import json_problem
 from sslm.json_nesting import nesting_of
 from sslm.limits import SSLM_JSON_DIGITS_MAX, SSLM_JSON_NESTING_MAX
 
@@ -75,7 +76,7 @@ def decode_json(data: memoryview, section: str) -> JsonValue:
             text, parse_int=whole, parse_float=refuse, parse_constant=refuse
         )
     except json.JSONDecodeError as error:
-        raise JsonSyntaxError(section, f"{error.msg} at character {error.pos}") from error
+        raise JsonSyntaxError(section, json_problem(error)) from error
     _require_canonical(raw, value, section)
     return value
 

@@ -10,6 +10,7 @@ from sslm.errors.schema_documents import (
     SchemaSizeError,
     SchemaSyntaxError,
 )
+from sslm.errors.showing import json_problem
 from sslm.json_nesting import nesting_of
 from sslm.limits import (
     SCHEMA_NESTING_MAX,
@@ -94,7 +95,7 @@ def _parsed(text: str) -> object:
             object_pairs_hook=_object,
         )
     except json.JSONDecodeError as error:
-        raise SchemaSyntaxError(f"{error.msg} at character {error.pos}") from error
+        raise SchemaSyntaxError(json_problem(error)) from error
     return parsed
 
 

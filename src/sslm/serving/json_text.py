@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 
 from sslm import limits
 from sslm.errors.batches import BatchLineSyntaxError
+from sslm.errors.showing import json_problem
 from sslm.json_nesting import nesting_of
 
 JsonValue = None | bool | int | Decimal | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
@@ -38,7 +39,7 @@ def read_json(place: str, data: bytes) -> JsonValue:
     except UnicodeEncodeError:
         reason = "an escape stands for half a character"
     except json.JSONDecodeError as error:
-        reason = f"{error.msg} at character {error.pos}"
+        reason = json_problem(error)
     except ValueError as error:
         # One of those below.
         reason = str(error)

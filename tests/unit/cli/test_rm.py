@@ -29,9 +29,15 @@ def test_all_needs_a_yes(sslm_command: Commands, stories: Path) -> None:
     assert Path(pulled["path"]).exists()
 
 
-@pytest.mark.parametrize("arguments", [(), ("a", "--all")])
-def test_names_or_all_and_not_both(sslm_command: Commands, arguments: tuple[str, ...]) -> None:
-    assert sslm_command.error("rm", *arguments, code=2) == "UsageError"
+@pytest.mark.parametrize(
+    ("arguments", "told"), [((), "name models, or give --all"), (("a", "--all"), "not both")]
+)
+def test_names_or_all_and_not_both(
+    sslm_command: Commands, arguments: tuple[str, ...], told: str
+) -> None:
+    error = sslm_command.json("rm", *arguments, code=2)["error"]
+    assert error["type"] == "UsageError"
+    assert error["message"].endswith(told)
 
 
 def test_an_unknown_name_has_its_own_error(sslm_command: Commands) -> None:

@@ -38,7 +38,7 @@ def test_values_are_read_exactly() -> None:
         (b'{"a": 1} {}', "Extra data"),
         (b'"\xff"', "not UTF-8 from byte 1"),
         (b'"a\nb"', "Invalid control character"),
-        (b'"abc', "Unterminated string"),
+        (b'"abc', "Unterminated string starting at character 0"),
         (b'"abc\\', "Unterminated string"),
         (b"[NaN]", "NaN is no number"),
         (b"-Infinity", "-Infinity is no number"),

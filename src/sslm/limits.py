@@ -135,8 +135,14 @@ digits that a byte-level vocabulary makes a token each."""
 TOKENIZING_UNCOUNTED_BYTES: Final = 1 << 23
 """Bytes of them that no budget counts: those of a text of 16 KiB, beside the interpreter's own."""
 
-NUMPY_MEMORY_BYTES: Final = 96 << 20
-"""Bytes of address space without which NumPy is not loaded; it took 81 MiB, with one thread."""
+NUMPY_MEMORY_BYTES: Final = 152 << 20
+"""Bytes of address space without which NumPy is not loaded, for it and what is loaded after it.
+
+Until its first product it took 113 MiB, in one thread.
+"""
+
+NUMPY_THREAD_MEMORY_BYTES: Final = 40 << 20
+"""Bytes more for each further thread of its products."""
 
 TOKENIZER_MEMORY_BYTES: Final = 24 << 20
 """Bytes that building a byte-level tokenizer takes, whatever its vocabulary."""

@@ -5,6 +5,7 @@ that time looking up where they lie, so large blocks ask for pages of 2 MiB.
 """
 
 import mmap
+import os
 import re
 import sys
 from contextlib import suppress
@@ -75,11 +76,23 @@ def require_numpy_memory() -> None:
     Its OpenBLAS ends the process where it finds no memory, with the exit code 1.
     """
     free_bytes = None if "numpy" in sys.modules else free_address_space_bytes()
-    if free_bytes is not None and free_bytes < limits.NUMPY_MEMORY_BYTES:
-        needed_bytes = limits.NUMPY_MEMORY_BYTES
+    if free_bytes is None:
+        return
+    more_bytes = limits.NUMPY_THREAD_MEMORY_BYTES * (_blas_thread_count() - 1)
+    needed_bytes = limits.NUMPY_MEMORY_BYTES + more_bytes
+    if free_bytes < needed_bytes:
         raise MemoryError(
             f"loading NumPy takes {needed_bytes} bytes of address space, and {free_bytes} are left"
         )
+
+
+def _blas_thread_count() -> int:
+    """Return in how many threads OpenBLAS will compute, by what it looks at itself."""
+    for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
+        text = os.environ.get(name, "")
+        if text.isascii() and text.isdecimal() and int(text) > 0:
+            return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def touch(memory: memoryview) -> None:

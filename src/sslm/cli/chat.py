@@ -121,8 +121,7 @@ def chat_command(
         )
         conversation = Conversation(
             session,
-            model_id=opened.model_id,
-            tokenizer=opened.tokenizer,
+            opened,
             options={**choosing, "max_tokens": max_tokens, "stop": stop},
             deadline_s=deadline_s,
             record_folder=record,

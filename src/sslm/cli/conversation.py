@@ -14,11 +14,11 @@ from sslm.errors.commands import OutputExistsError, SavedFileExistsError
 from sslm.errors.sessions import NothingToUndoError
 
 if TYPE_CHECKING:
+    from sslm.engine.model import Model
     from sslm.engine.request import AnswerOptions
     from sslm.engine.session import Session
     from sslm.engine.session_stream import SessionStream
     from sslm.text.message import Message
-    from sslm.text.tokenizer import Tokenizer
 
 
 class Conversation:
@@ -26,8 +26,7 @@ class Conversation:
 
     Args:
         session: Stays the caller's.
-        model_id: Of the model, in hex.
-        tokenizer: Of the model.
+        model: What answers.
         options: What is asked of every answer.
         deadline_s: Seconds that an answer may take, or None.
         record_folder: Where each answer gets a record of its own, or None.
@@ -37,17 +36,15 @@ class Conversation:
     def __init__(
         self,
         session: "Session",
+        model: "Model",
         *,
-        model_id: str,
-        tokenizer: "Tokenizer",
         options: "AnswerOptions",
         deadline_s: float | None = None,
         record_folder: Path | None = None,
         no_progress: bool = False,
     ) -> None:
         self._session = session
-        self._model_id = model_id
-        self._tokenizer = tokenizer
+        self._model = model
         self._options = options
         self._deadline_s = deadline_s
         self._records = RecordFolder(record_folder) if record_folder else None
@@ -132,7 +129,7 @@ class Conversation:
             raise
         print_text("\n")
         note_cut(completion)
-        note_logprobs(completion, self._tokenizer)
+        note_logprobs(completion, self._model.tokenizer)
         note_digest(completion)
         return True
 
@@ -152,14 +149,15 @@ class Conversation:
 
         Raises:
             SavedFileExistsError: If it is, and may not.
-            OutputNotFileError, OutputIsFolderError: If it is no regular file.
+            OutputNotFileError, OutputIsFolderError: If it is no regular file, or that of the model.
             DiskFullError, UnwritableFileError: If it cannot be written.
         """
-        from sslm.artifact.atomic_file import atomic_file
+        from sslm.artifact.atomic_file import atomic_file, require_no_input
 
+        require_no_input(path, {"the model that answers": self._model.path})
         messages = self._session.messages
         facts = {
-            "model_id": self._model_id,
+            "model_id": self._model.model_id,
             "messages": [{"role": one.role, "content": one.content} for one in messages],
         }
         try:

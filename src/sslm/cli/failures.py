@@ -2,12 +2,13 @@
 
 import errno
 import math
+import os
 import re
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import typer
@@ -38,6 +39,8 @@ _SHORT: Final = re.compile(
 )
 """How Python, OpenSSL and the loader of libraries tell that memory is short by other errors."""
 
+_NO_MEMORY: Final = b"error: the system has no memory left; end other programs, or ask for less\n"
+
 _STRAY_WORDS: Final = "unexpected extra argument"
 
 
@@ -54,6 +57,16 @@ def about_file(name: str) -> Iterator[None]:
 
 def explain(error: BaseException, *, is_json: bool) -> int:
     """Say what went wrong, where a person or a program will look; return the exit code."""
+    try:
+        return _explain(error, is_json=is_json)
+    except MemoryError:
+        # There is none to say it with, either.
+        with suppress(OSError):
+            os.write(2, _NO_MEMORY)
+        return OUT_OF_BUDGET
+
+
+def _explain(error: BaseException, *, is_json: bool) -> int:
     if isinstance(error, typer.Exit):
         return error.exit_code
     if isinstance(error, BrokenPipeError):

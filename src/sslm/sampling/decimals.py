@@ -30,7 +30,7 @@ class DecimalRange:
         lowest: Smallest, in parts.
         highest: Largest, in parts.
         expected: The range in words, for errors.
-        has_zero: Whether 0 is taken too, below the smallest.
+        has_zero: Whether 0 is taken too, below the smallest; not what would be rounded to it.
         parts: What one has; values are rounded to the nearest of them, halves up.
     """
 
@@ -56,7 +56,7 @@ def parts_of(option: str, value: object, allowed: DecimalRange) -> int:
     if exact is not None and exact.is_finite() and -_MAGNITUDE_MAX <= exact <= _MAGNITUDE_MAX:
         scaled = _EXACT_FLOOR.multiply(exact, Decimal(allowed.parts))
         parts = int(_EXACT_FLOOR.add(scaled, _HALF).to_integral_value(ROUND_FLOOR))
-        is_in_range = allowed.lowest <= parts <= allowed.highest or (allowed.has_zero and not parts)
+        is_in_range = allowed.lowest <= parts <= allowed.highest or (allowed.has_zero and not exact)
         # What is negative stays so, however little.
         if is_in_range and (exact >= 0 or allowed.lowest < 0):
             return parts

@@ -9,7 +9,7 @@ import pytest
 from sslm.bench import Case, Measurement
 from sslm.bench.plot import draw, require_plot_library
 from sslm.errors.commands import PlotLibraryMissingError
-from sslm.errors.reading import UnreadableFileError
+from sslm.errors.reading import ReadResourcesError
 
 MEASUREMENT = Measurement(
     case=Case(kind="prompt", tokens=8),
@@ -44,6 +44,5 @@ def test_a_library_that_cannot_read_is_told_as_such(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sslm.bench.plot.require_plot_library", lambda: None)
     monkeypatch.setitem(sys.modules, "matplotlib", ModuleType("matplotlib"))
     monkeypatch.setitem(sys.modules, "matplotlib.figure", Unreadable("matplotlib.figure"))
-    with pytest.raises(UnreadableFileError) as caught:
+    with pytest.raises(ReadResourcesError, match=r"'DejaVuSans.ttf'.*: Too many open files"):
         draw([MEASUREMENT], "model", ending="png")
-    assert str(caught.value) == "cannot read 'DejaVuSans.ttf': Too many open files"

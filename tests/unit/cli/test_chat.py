@@ -157,6 +157,22 @@ def test_save_replaces_a_file_only_if_it_is_told_to(
     assert json.loads(saved.read_text(encoding="utf-8"))["messages"] == []
 
 
+def test_save_does_not_replace_the_model_that_answers(
+    talker: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = tmp_path / "model.sslm"
+    model.write_bytes(talker.read_bytes())
+    (tmp_path / "other-name").hardlink_to(model)
+    for name in ("model.sslm", "other-name"):
+        _pipe(monkeypatch, f"/save! {tmp_path / name}\n")
+        assert run(["chat", "-m", str(model)]) == 4
+        assert "cannot be replaced: it is the model that answers" in capsys.readouterr().err
+    assert model.read_bytes() == talker.read_bytes()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_save_replaces_nothing_but_files(
     kind: str,

@@ -116,7 +116,7 @@ def test_config_cannot_change() -> None:
 
 
 def test_messages_name_what_was_found_and_expected() -> None:
-    with pytest.raises(HeadCountError, match=r"6 attention heads with 4 key/value heads"):
+    with pytest.raises(HeadCountError, match="num_attention_heads is 6 and num_key_value_heads is"):
         replace(CONFIG, num_attention_heads=6)
     with pytest.raises(VocabSizeError, match=r"vocab_size is 0; it must be from 1 to 1048576"):
         replace(CONFIG, vocab_size=0)

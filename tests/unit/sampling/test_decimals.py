@@ -71,13 +71,15 @@ def test_a_type_that_is_none_of_those_is_told() -> None:
         parts_of("t", 1000.0, TEMPERATURE)
 
 
-@pytest.mark.parametrize("value", [0, "0.01", 100, "0.0099995", "100.0000004999", "0.0000004"])
+@pytest.mark.parametrize("value", [0, "0.01", 100, "0.0099995", "100.0000004999"])
 def test_a_range_holds_for_the_rounded_value(value: object) -> None:
     found = parts_of("t", value, TEMPERATURE)
     assert found == 0 or 10_000 <= found <= 100_000_000
 
 
-@pytest.mark.parametrize("value", ["0.0000005", "0.0099994", "100.0000005", -1, "-0.0000001"])
+@pytest.mark.parametrize(
+    "value", ["0.0000004", "1e-400", "0.0099994", "100.0000005", -1, "-0.0000001"]
+)
 def test_out_of_a_range_is_refused(value: object) -> None:
     with pytest.raises(OptionRangeError, match=r"expected 0, or 0\.01 to 100"):
         parts_of("t", value, TEMPERATURE)

@@ -28,7 +28,7 @@ def test_nothing_asked_is_plain_greedy() -> None:
     "options",
     [
         {"temperature": 0, "top_k": 40, "top_p": 0.9, "min_p": 0.1, "seed": 7},
-        {"temperature": "0.0000004"},
+        {"temperature": "-0.0"},
         {"logit_bias": {5: 0, 6: "0.0000001"}},
         {"logit_bias": {}, "presence_penalty": 0, "frequency_penalty": -0.0},
         {"repetition_penalty": 1},

@@ -127,10 +127,14 @@ def _sweep_one(place: OwnFolder, name: str) -> None:
             # Its maker was killed between two steps. Never removed with something inside.
             place.remove_empty_folder(name)
             return
-        if try_lock(owner):
+        is_left = False
+        try:
+            is_left = try_lock(owner)
+        finally:
+            if not is_left:
+                os.close(owner)
+        if is_left:
             _remove(place, folder, owner)
-        else:
-            os.close(owner)
 
 
 def _remove(place: OwnFolder, folder: OwnFolder, owner: int) -> None:
@@ -139,16 +143,18 @@ def _remove(place: OwnFolder, folder: OwnFolder, owner: int) -> None:
     If something in it cannot be removed, the lock's file stays too. The next one to work in that
     place then knows the folder by it, and tries again.
     """
-    name = folder.path.name
-    is_there = place.holds(name, folder)
-    is_cleared = False
-    with suppress(OSError):
-        for entry in folder.names() if is_there else []:
-            if entry != OWNER_NAME:
-                folder.remove(entry)
-        is_cleared = set(folder.names()) <= {OWNER_NAME}
-    # Some systems keep a file that is open.
-    os.close(owner)
+    is_there = is_cleared = False
+    try:
+        name = folder.path.name
+        is_there = place.holds(name, folder)
+        with suppress(OSError):
+            for entry in folder.names() if is_there else []:
+                if entry != OWNER_NAME:
+                    folder.remove(entry)
+            is_cleared = set(folder.names()) <= {OWNER_NAME}
+    finally:
+        # Some systems keep a file that is open.
+        os.close(owner)
     if is_there and is_cleared and place.holds(name, folder):
         folder.remove(OWNER_NAME)
         folder.close()

@@ -340,8 +340,10 @@ class Cache:
                 # One who waited may hold a file that was removed meanwhile, beside the new one.
                 if _is_locked(file, path):
                     return file
-            holder = _holder(file)
-            os.close(file)
+            try:
+                holder = _holder(file)
+            finally:
+                os.close(file)
             on_wait(waited_s, holder)
             time.sleep(1)
         raise CacheBusyError(str(self.folder), WAIT_S_MAX, holder)

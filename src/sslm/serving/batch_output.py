@@ -133,9 +133,11 @@ class BatchOutput(Closing):
         """Let others have the file; may be called again."""
         file, self._file = self._file, -1
         if file >= 0:
-            with suppress(OSError):
-                os.fsync(file)
-            os.close(file)
+            try:
+                with suppress(OSError):
+                    os.fsync(file)
+            finally:
+                os.close(file)
 
     def _note(self, line: bytes, *, is_refused: bool) -> None:
         self._size_bytes += len(line)

@@ -167,3 +167,19 @@ def test_a_disk_that_fails_is_told_by_name(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(os, "fsync", fail)
         with pytest.raises(StorageFailedError, match="broken"):
             output.sync()
+
+
+def test_its_file_is_free_again_even_where_memory_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: int) -> None:
+        raise MemoryError
+
+    path = tmp_path / "out.jsonl"
+    output = BatchOutput(path)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(MemoryError):
+        output.close()
+    monkeypatch.undo()
+    with BatchOutput(path):
+        pass

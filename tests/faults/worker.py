@@ -28,14 +28,15 @@ STANDING_S: Final = 10
 _OF_OTHERS: Final = {
     r"TypeError: .*, not PosixPath": "CPython",
     r"SystemError: error return without exception set": "CPython",
-    r"SystemError: <built-in function where> returned NULL without": "numpy",
+    r"SystemError: <.*> returned NULL without": "CPython or NumPy",
 }
 """Errors of code that is not ours, which forgets there that memory is short.
 
 CPython 3.11 does in two places. ``path_converter`` takes a failed ``PyMethod_New`` for
 ``__fspath__`` as a lack of it. ``take_ownership``, which keeps the frame of a function that ends
 for a traceback, clears the error in flight where ``_PyFrame_New_NoTrack`` fails. The call
-``python`` has nothing of ours in it and shows both. ``where`` is NumPy's.
+``python`` has nothing of ours in it and shows both. What returns neither a value nor an error
+is one of these, or NumPy's.
 """
 
 _WARM_RUNS: Final = 2

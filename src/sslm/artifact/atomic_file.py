@@ -186,6 +186,10 @@ def _make(target: Path) -> tuple[Path, BinaryIO]:
             file = partial.open("xb")
         except FileExistsError:
             raise
+        except RuntimeError as error:
+            # So Python calls it where the lock of a file's buffer finds no memory.
+            _remove(name)
+            raise MemoryError(*error.args) from error
         except BaseException:
             _remove(name)
             raise
@@ -205,9 +209,14 @@ def _make(target: Path) -> tuple[Path, BinaryIO]:
 
 def _remove(name: str) -> None:
     """Remove a file of ours, if it is there."""
-    with suppress(OSError):
-        # A text: of a Path, Python may say TypeError where memory is short.
+    # A text: of a Path, Python may say TypeError where memory is short.
+    try:
         os.unlink(name)  # noqa: PTH108
+    except MemoryError:
+        with suppress(OSError):
+            os.unlink(name)  # noqa: PTH108
+    except OSError:
+        return
 
 
 def _sweep(target: Path) -> None:

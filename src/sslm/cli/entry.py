@@ -1,9 +1,14 @@
 """Where the program starts: signals are taken care of before anything that takes time."""
 
+import re
 import sys
+from typing import Final
 
 from sslm.cli import signals
 from sslm.version import VERSION
+
+_OUT_OF_BUDGET: Final = 5
+_SHORT: Final = re.compile(r"Cannot allocate memory|failed to map segment")
 
 
 def main() -> None:
@@ -19,9 +24,16 @@ def main() -> None:
             sys.exit(explain(error, is_json=False))
         return
     # What takes long, and holds nothing that would have to be cleaned up, comes after.
-    from sslm.cli.app import run
-    from sslm.cli.failures import explain
-    from sslm.cli.output import use_utf8
+    try:
+        from sslm.cli.app import run
+        from sslm.cli.failures import explain
+        from sslm.cli.output import use_utf8
+    except (MemoryError, ImportError, OSError) as error:
+        if isinstance(error, MemoryError) or _SHORT.search(str(error)):
+            # What would explain it is what could not be loaded.
+            sys.stderr.write("error: there is not enough memory to start; end other programs\n")
+            sys.exit(_OUT_OF_BUDGET)
+        raise
 
     use_utf8()
     arguments = sys.argv[1:]

@@ -35,9 +35,14 @@ _UsageProblem: Final = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 _SHORT: Final = re.compile(
-    r"can't allocate lock|\[digital envelope routines\]|malloc failure|failed to map segment"
+    r"can't allocate (?:read )?lock|\[digital envelope routines\]|malloc failure"
+    r"|failed to map segment|returned NULL without setting an exception"
+    r"|error return without exception set"
 )
-"""How Python, OpenSSL and the loader of libraries tell that memory is short by other errors."""
+"""How Python, OpenSSL and the loader of libraries tell that memory is short by other errors.
+
+The last two are of NumPy and CPython 3.11, which lose their ``MemoryError`` here and there.
+"""
 
 _NO_MEMORY: Final = b"error: the system has no memory left; end other programs, or ask for less\n"
 
@@ -114,7 +119,7 @@ def _is_memory_short(error: BaseException) -> bool:
     """Tell whether an error is of memory, whatever the libraries of others call it."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    kinds = (RuntimeError, ValueError, ImportError)
+    kinds = (RuntimeError, ValueError, ImportError, SystemError)
     is_foreign = isinstance(error, kinds) and not isinstance(error, SslmError)
     return isinstance(error, MemoryError) or (is_foreign and _SHORT.search(str(error)) is not None)
 

@@ -21,11 +21,14 @@ from tests.unit.cli.commands import start
     [
         MemoryError(),
         RuntimeError("can't allocate lock"),
+        RuntimeError("can't allocate read lock"),
         ValueError("[digital envelope routines] initialization error"),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
+        SystemError("<ufunc 'add'> returned NULL without setting an exception"),
+        SystemError("error return without exception set"),
         ImportError("_cffi_backend.so: failed to map segment from shared object"),
     ],
-    ids=["memory", "lock", "hash", "system", "loader"],
+    ids=["memory", "lock", "lock of a file", "hash", "system", "ufunc", "frame", "loader"],
 )
 def test_a_lack_of_memory_is_no_defect(
     error: Exception, capsys: pytest.CaptureFixture[str]
@@ -65,6 +68,18 @@ def limited(kind: str, most: int) -> Callable[[], None]:
 
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+
+
+def test_a_program_that_cannot_be_loaded_says_so() -> None:
+    """From where Python itself starts, a limit never gives a code that means something else."""
+    codes = set()
+    for limit_mib in (24, 28, 32, 36, 40, 200):
+        with start("list", preexec_fn=limited("RLIMIT_AS", limit_mib << 20)) as process:
+            _, told = process.communicate()
+        if "not enough memory to start" in told or "the system has no memory left" in told:
+            assert process.returncode == 5
+        codes.add(process.returncode)
+    assert {0, 5} <= codes
 
 
 def test_a_file_that_does_not_fit_the_address_space_is_not_called_bad(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
-"""What threads need, or an error that says it cannot be had."""
+"""What needs a lock or a thread, or an error that says it cannot be had."""
 
 import _thread
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, cast
 
 from sslm.errors.native import ThreadStartError
 
@@ -19,6 +21,22 @@ def new_reentrant_lock() -> threading.RLock:
     """Return a lock that its thread may take again, or raise MemoryError."""
     try:
         return threading.RLock()
+    except RuntimeError as error:
+        raise MemoryError(*error.args) from error
+
+
+def open_file(path: Path, mode: str) -> BinaryIO:
+    """Open a file with a buffer, or raise MemoryError where Python says RuntimeError of its lock.
+
+    Args:
+        path: Of the file.
+        mode: Of bytes, as for :func:`open`.
+
+    Raises:
+        OSError: If the system refuses.
+    """
+    try:
+        return cast(BinaryIO, path.open(mode))
     except RuntimeError as error:
         raise MemoryError(*error.args) from error
 

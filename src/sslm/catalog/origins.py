@@ -8,6 +8,7 @@ from typing import Final
 
 from sslm import limits
 from sslm.json_nesting import nesting_of
+from sslm.threads import open_file
 
 ENDING: Final = ".origin.json"
 """What replaces ``.sslm`` in the name of the model's file."""
@@ -33,7 +34,7 @@ def read_origin(model: Path) -> dict[str, str]:
     with suppress(OSError, ValueError):
         if path.is_symlink() or not path.is_file():
             return {}
-        with path.open("rb") as file:
+        with open_file(path, "rb") as file:
             text = file.read(limits.ORIGIN_SIZE_BYTES_MAX + 1)
         if len(text) <= limits.ORIGIN_SIZE_BYTES_MAX and nesting_of(text).depth == 1:
             origin = json.loads(text)

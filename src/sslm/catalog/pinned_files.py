@@ -8,6 +8,7 @@ from sslm.catalog.known_models import PinnedFile
 from sslm.errors.catalog import FetchedFileMismatchError
 from sslm.errors.reading import UnreadableFileError, unreadable
 from sslm.hashes import Sha256
+from sslm.threads import open_file
 
 _BLOCK_SIZE_BYTES: Final = 1 << 20
 
@@ -94,7 +95,7 @@ def file_sha256(
         # Opening a pipe waits for its writer, so the kind is asked for first.
         if not path.is_file():
             raise UnreadableFileError(str(path), "it is not there, or is not a regular file")
-        with path.open("rb") as file:
+        with open_file(path, "rb") as file:
             size_bytes = path.stat().st_size
             return sha256_of_copy(file, None, size_bytes_max=size_bytes, on_progress=on_progress)[1]
     except OSError as error:

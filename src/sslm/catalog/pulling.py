@@ -23,6 +23,7 @@ from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError
 from sslm.errors.reading import unreadable
 from sslm.formats.mapped_file import open_regular_file
+from sslm.threads import open_file
 
 _COPIED: Final = {"copied": "sslm"}
 
@@ -139,7 +140,7 @@ def sound_model(cache: Cache, name: str, key: str) -> CachedModel | None:
 
 def _copy(path: Path, out: Path, digest: str, on_progress: Progress) -> None:
     """Copy a ``.sslm`` file and check the copy, as nobody can change that one."""
-    with _opened(path) as source, named_write_errors(out), out.open("xb") as target:
+    with _opened(path) as source, named_write_errors(out), open_file(out, "xb") as target:
         with BlockWriter(target) as blocks:
             _, found = sha256_of_copy(
                 NamedReader(source, path),

@@ -10,6 +10,7 @@ from sslm.cli.local_model import local_model_path
 from sslm.cli.model_facts import artifact_facts, gguf_facts
 from sslm.cli.options import CacheDirOption, JsonOption
 from sslm.cli.output import print_json, print_text, shown
+from sslm.threads import open_file
 
 if TYPE_CHECKING:
     from sslm.cli.model_facts import Facts
@@ -52,7 +53,7 @@ def _is_gguf(path: Path) -> bool:
     try:
         if not path.is_file():
             return False
-        with path.open("rb") as file:
+        with open_file(path, "rb") as file:
             return file.read(len(_GGUF_MAGIC)) == _GGUF_MAGIC
     except OSError:
         return False

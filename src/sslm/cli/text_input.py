@@ -9,6 +9,7 @@ from sslm import limits
 from sslm.cli.output import note
 from sslm.errors.reading import BadUtf8Error, UnreadableFileError, unreadable
 from sslm.errors.text import TextTooLongError
+from sslm.threads import open_file
 
 _SIZE_BYTES_MAX: Final = 4 * limits.TEXT_SIZE_CHARS_MAX
 
@@ -23,7 +24,7 @@ def read_text_file(path: Path) -> str:
     """
     name = str(path)
     try:
-        with path.open("rb") as file:
+        with open_file(path, "rb") as file:
             data = read_bounded(name, file)
     except OSError as error:
         raise unreadable(name, error) from error

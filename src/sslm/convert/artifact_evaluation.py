@@ -27,6 +27,7 @@ from sslm.errors.reading import unreadable
 from sslm.formats.hashing import sha256_of
 from sslm.runtime.chunk import Chunk
 from sslm.runtime.sequence_options import SequenceOptions
+from sslm.threads import open_file
 
 _PIECE_SIZE_BYTES: Final = 1 << 20
 
@@ -102,7 +103,7 @@ def require_source(artifact: Artifact, path: str | os.PathLike[str]) -> None:
         UnreadableFileError: If the system refuses to read it.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_file(Path(path), "rb") as file:
             found = sha256_of(iter(partial(file.read, _PIECE_SIZE_BYTES), b""))
     except OSError as error:
         raise unreadable(path, error) from error

@@ -1,14 +1,12 @@
 """Where the program starts: signals are taken care of before anything that takes time."""
 
-import re
 import sys
-from typing import Final
 
 from sslm.cli import signals
 from sslm.version import VERSION
 
-_OUT_OF_BUDGET: Final = 5
-_SHORT: Final = re.compile(r"Cannot allocate memory|failed to map segment")
+_OUT_OF_BUDGET = 5
+_SHORT = ("Cannot allocate memory", "failed to map segment")
 
 
 def main() -> None:
@@ -29,7 +27,7 @@ def main() -> None:
         from sslm.cli.failures import explain
         from sslm.cli.output import use_utf8
     except (MemoryError, ImportError, OSError) as error:
-        if isinstance(error, MemoryError) or _SHORT.search(str(error)):
+        if isinstance(error, MemoryError) or any(words in str(error) for words in _SHORT):
             # What would explain it is what could not be loaded.
             sys.stderr.write("error: there is not enough memory to start; end other programs\n")
             sys.exit(_OUT_OF_BUDGET)

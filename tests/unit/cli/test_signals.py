@@ -207,3 +207,12 @@ def test_ctrl_c_in_a_terminal_does_not_end_a_chat(talker: Path) -> None:
     assert code == 0, shown
     assert "Traceback" not in shown
     assert "interrupted" not in shown
+
+
+def test_signals_are_taken_care_of_before_anything_that_takes_time_to_load() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import sslm.cli.entry;"
+        " print(sorted({'enum', 're', 'typing'} & (set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

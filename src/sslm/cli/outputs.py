@@ -12,10 +12,10 @@ _STREAM: Final = "-"
 
 def output_option(*flags: str, metavar: str, about: str) -> Any:
     """Declare an option that names a file to write; its help says what it is *about*."""
-    return typer.Option(*flags, parser=output_path, metavar=metavar, help=about, show_default=False)
+    return typer.Option(*flags, parser=_path, metavar=metavar, help=about, show_default=False)
 
 
-def output_path(text: str) -> Path:
+def _path(text: str) -> Path:
     """Return the path of a file to write; a stream is none, since files get their names at the end.
 
     Raises:

@@ -6,18 +6,17 @@ from typing import Annotated, Final
 import typer
 
 from sslm.cli.numbers import refusal
-from sslm.cli.outputs import output_path
+from sslm.cli.outputs import output_option
 
 RECORD_OPTION: Final = "--record"
 _SEGMENTS_OPTION: Final = "--record-segments"
 
 RecordOption = Annotated[
     Path | None,
-    typer.Option(
+    output_option(
         RECORD_OPTION,
-        parser=output_path,
         metavar="FILE",
-        help="Write the request to a file, for sslm replay; it contains the prompt.",
+        about="Write the request to a file, for sslm replay; it contains the prompt.",
     ),
 ]
 RecordSegmentsOption = Annotated[

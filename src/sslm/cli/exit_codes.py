@@ -89,7 +89,7 @@ def message_as_typed(error: SslmError) -> str:
         )
     if option := option_name(error):
         facts["option"] = option
-    return _OPTION_IN_TEXT.sub(lambda found: _as_typed(found[0]), error.message).format(**facts)
+    return _OPTION_IN_TEXT.sub(lambda found: _as_typed(found[0]), error.template()).format(**facts)
 
 
 def _as_typed(option: str) -> str:

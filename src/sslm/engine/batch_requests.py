@@ -20,7 +20,6 @@ from sslm.engine.rows import RowRequest, require_row, row_names
 from sslm.engine.sliced_requests import SlicedRequests
 from sslm.engine.token_source import Report
 from sslm.errors.base import SslmError, StateError, as_value
-from sslm.errors.runtime import ContextLengthError
 from sslm.runtime.token_ids import checked_token_ids
 from sslm.sampling.seeds import row_seed
 
@@ -298,8 +297,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         """Return a request whose ids are the model's and leave room for an answer."""
         ids, longest = request.prompt_ids, self._runner.context_tokens
         if len(ids) >= longest:
-            most = self._runner.program.max_position_embeddings
-            raise ContextLengthError(len(ids) + 1, longest, most)
+            raise self._runner.program.too_long(len(ids) + 1, longest)
         checked = checked_token_ids(ids, self._runner.program)
         return replace(request, prompt_ids=tuple(checked))
 

@@ -14,7 +14,6 @@ from sslm.engine.results import NANOSECONDS_PER_MS, Completion, StreamChunk, Usa
 from sslm.engine.runner import Runner
 from sslm.engine.token_source import LoneSource, Report, TokenSource
 from sslm.errors.native import RunCancelledError
-from sslm.errors.runtime import ContextLengthError
 from sslm.runtime.session_request import Receipt, TokenRequest
 from sslm.runtime.token_ids import checked_token_ids
 from sslm.sampling.logprobs import TokenLogprob
@@ -60,8 +59,7 @@ class Generation:
         context_tokens = self._source.context_tokens
         room = context_tokens - len(request.prompt_ids)
         if room < 1:
-            most = runner.program.max_position_embeddings
-            raise ContextLengthError(len(request.prompt_ids) + 1, context_tokens, most)
+            raise runner.program.too_long(len(request.prompt_ids) + 1, context_tokens)
         self._prompt_ids = checked_token_ids(request.prompt_ids, runner.program)
         self._runner = runner
         self._max_tokens = min(request.max_tokens, room)

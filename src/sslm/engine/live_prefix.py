@@ -6,7 +6,7 @@ from sslm.engine.admission import Lease
 from sslm.engine.runner import Runner
 from sslm.engine.shared_pool import SharedPool
 from sslm.engine.sliced_work import SlicedWork
-from sslm.errors.runtime import ContextLengthError, EmptyPromptError, ObjectClosedError
+from sslm.errors.runtime import EmptyPromptError, ObjectClosedError
 from sslm.runtime.prefix import Prefix
 from sslm.runtime.sequence_options import SequenceOptions
 from sslm.runtime.snapshot import Snapshot, size_at_rest_bytes
@@ -55,8 +55,7 @@ class LivePrefix(SlicedWork):
         """All of its tokens, those of the prefix below it included."""
         count = len(self.token_ids)
         if count >= runner.context_tokens:
-            most = runner.program.max_position_embeddings
-            raise ContextLengthError(count + 1, runner.context_tokens, most)
+            raise runner.program.too_long(count + 1, runner.context_tokens)
         self.pool = pool
         options = SequenceOptions(
             context_tokens=count, reserved_tokens=0 if base else None, is_sliced=True

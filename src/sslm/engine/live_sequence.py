@@ -18,7 +18,7 @@ from sslm.engine.runner import Runner
 from sslm.engine.shared_pool import SharedPool
 from sslm.engine.sliced_work import SlicedWork
 from sslm.errors.base import SslmError
-from sslm.errors.runtime import ContextLengthError, SequenceUnfinishedError
+from sslm.errors.runtime import SequenceUnfinishedError
 from sslm.numerics.digests import answer_digest
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.binding import Ending
@@ -272,13 +272,13 @@ class LiveSequence(SlicedWork):
         count = len(self._prefix_ids) + len(request.prompt_ids)
         longest = self._maker.context_tokens
         if count >= longest:
-            raise ContextLengthError(count + 1, longest, self._maker.model_tokens)
+            raise self._maker.program.too_long(count + 1, longest)
         return min(count + request.max_tokens, longest)
 
     def _require_room(self, request: Request) -> None:
         needed = self._tokens_of(request)
         if needed > self._limit_tokens:
-            raise ContextLengthError(needed, self._limit_tokens, self._maker.model_tokens)
+            raise self._maker.program.too_long(needed, self._limit_tokens)
         followed_schema(request, self._most_tokens(request))
 
     def _options(self, base: Snapshot | None) -> SequenceOptions:

@@ -36,7 +36,6 @@ from sslm.engine.spec import ModelSpec
 from sslm.engine.verification import VerifyReport, verify
 from sslm.errors.engine import NoChatTemplateError, NoGoldenRunsError
 from sslm.errors.runtime import (
-    ContextLengthError,
     NotCopyableError,
     ObjectClosedError,
 )
@@ -319,8 +318,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
             raise NoGoldenRunsError(str(self.path))
         needed = max(len(run.prompt_token_ids) + len(run.token_ids) for run in golden.runs)
         if needed > self.context_tokens:
-            most = self._runner.program.max_position_embeddings
-            raise ContextLengthError(needed, self.context_tokens, most)
+            raise self._runner.program.too_long(needed, self.context_tokens)
         return verify(
             self._artifact,
             self._runner,

@@ -28,11 +28,6 @@ class RequestMaker:
     program: Program
     schemas: ModelSchemas
 
-    @property
-    def model_tokens(self) -> int:
-        """Of the largest context that the model allows."""
-        return self.program.max_position_embeddings
-
     def ids(self, prompt: Prompt, *, is_continued: bool = False) -> tuple[int, ...]:
         """Return the checked ids of a prompt, which *is_continued* behind others or comes first.
 
@@ -44,7 +39,7 @@ class RequestMaker:
             self.tokenizer,
             prompt,
             self.context_tokens,
-            self.model_tokens,
+            self.program.max_position_embeddings,
             is_continued=is_continued,
         )
         return tuple(checked_token_ids(ids, self.program))

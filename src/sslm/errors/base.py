@@ -47,9 +47,13 @@ class SslmError(Exception):
         """Return the facts by name, in the order of the constructor."""
         return {name: getattr(self, name) for name in self._fact_names}
 
+    def template(self) -> str:
+        """Return the message with the names of facts in it; what depends on facts overrides it."""
+        return self.message
+
     def __str__(self) -> str:
         shown = {name: presentable(fact) for name, fact in self.facts().items()}
-        return self.message.format(**shown)
+        return self.template().format(**shown)
 
 
 ErrorT = TypeVar("ErrorT", bound=SslmError)

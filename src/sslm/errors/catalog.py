@@ -1,6 +1,6 @@
 """Errors of finding, keeping and fetching models."""
 
-from typing import Any, Final
+from typing import Final
 
 from sslm.errors.base import ArgumentError, ArtifactError, NetworkError, ResourceError
 from sslm.errors.status import Status
@@ -23,10 +23,9 @@ class UnknownModelError(ArgumentError):
     nearest: str | None
     available: str
 
-    def __init__(self, *values: Any, **named: Any) -> None:
-        super().__init__(*values, **named)
-        if self.nearest is None:
-            vars(self)["message"] = self.message.replace(_DID_YOU_MEAN, ".")
+    def template(self) -> str:
+        """Offer a name only if one is like it."""
+        return self.message if self.nearest else self.message.replace(_DID_YOU_MEAN, ".")
 
 
 class NotPulledError(ArgumentError):
@@ -76,12 +75,11 @@ class UnknownCachedModelError(ArgumentError):
     nearest: str | None
     available: str | None
 
-    def __init__(self, *values: Any, **named: Any) -> None:
-        super().__init__(*values, **named)
+    def template(self) -> str:
+        """Offer a name only if one is like it."""
         if self.available is None:
-            vars(self)["message"] = "{name!r} is not in the cache {folder!r}, which is empty"
-        elif self.nearest is None:
-            vars(self)["message"] = self.message.replace(_DID_YOU_MEAN, ".")
+            return "{name!r} is not in the cache {folder!r}, which is empty"
+        return self.message if self.nearest else self.message.replace(_DID_YOU_MEAN, ".")
 
 
 class CacheFolderError(ArgumentError):

@@ -67,11 +67,10 @@ class ContextLengthError(PartlyAdmitted, ArgumentError):
     limit_tokens: int
     model_tokens: int
 
-    def __init__(self, *values: int, **named: int) -> None:
-        super().__init__(*values, **named)
-        if self.limit_tokens < self.model_tokens:
-            more = ", or ask for a larger context_tokens: the model allows {model_tokens}"
-            vars(self)["message"] = self.message + more
+    def template(self) -> str:
+        """Advise a larger context only where the model allows one."""
+        more = ", or ask for a larger context_tokens: the model allows {model_tokens}"
+        return self.message + (more if self.limit_tokens < self.model_tokens else "")
 
 
 class OptionRangeError(ArgumentError):

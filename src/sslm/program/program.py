@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Final
 
 from sslm.errors.program import OpShapeError, ProgramArithmeticError
+from sslm.errors.runtime import ContextLengthError
 from sslm.program.buffers import Buffer
 from sslm.program.ops import Choose, Embed, Logits, Op, Rope
 from sslm.program.states import State, StateLayout, lay_out_states
@@ -108,6 +109,10 @@ class Program:
     def token_count(self) -> int:
         """How many ids have a token: those below it."""
         return self.vocab_size - self.padding_count
+
+    def too_long(self, needed_tokens: int, context_tokens: int) -> ContextLengthError:
+        """Return the error for tokens that a context does not hold, and another one might."""
+        return ContextLengthError(needed_tokens, context_tokens, self.max_position_embeddings)
 
     def _check_sizes(self, op: Op) -> None:
         """Hold an op to the vocabulary and the positions that spans are checked against."""

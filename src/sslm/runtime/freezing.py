@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from sslm.errors.base import SslmError
 from sslm.errors.binding import SchemaBudgetTokensError
 from sslm.errors.runtime import (
-    ContextLengthError,
     NestedCallError,
     SequenceNotFreshError,
     SnapshotMismatchError,
@@ -262,8 +261,7 @@ def _require_fit(state: SequenceState, snapshot: Snapshot) -> None:
     if snapshot.hold.pool is not state.hold.pool:
         raise SnapshotMismatchError("the KV pool", "another one", "the sequence's own")
     if snapshot.token_count > state.options.context_tokens:
-        longest, most = state.options.context_tokens, state.program.max_position_embeddings
-        raise ContextLengthError(snapshot.token_count, longest, most)
+        raise state.program.too_long(snapshot.token_count, state.options.context_tokens)
     if snapshot.in_flight is not None:
         _require_chunk_fit(state, snapshot.in_flight)
 

@@ -7,7 +7,6 @@ changes a save can seal it again. So everything that the program takes for grant
 from array import array
 from typing import Final
 
-from sslm.errors.runtime import ContextLengthError
 from sslm.errors.saves import (
     SaveAdapterError,
     SaveArithmeticError,
@@ -73,8 +72,7 @@ def require_restorable(
     computed = memory.token_ids if memory else array("i")
     token_count = len(computed) + len(begun) + len(saved.pending)
     if token_count > options.context_tokens:
-        most = program.max_position_embeddings
-        raise ContextLengthError(token_count, options.context_tokens, most)
+        raise program.too_long(token_count, options.context_tokens)
     parts = {"computed": computed, "in progress": begun, "pending": saved.pending}
     for part, ids in parts.items():
         _require_ids(part, ids, program.token_count)

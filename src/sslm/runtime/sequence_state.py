@@ -171,8 +171,7 @@ class SequenceState:
         longest = self.options.context_tokens
         refusal: ContextLengthError | KvPoolExhaustedError | None = None
         if needed > longest:
-            most = self.program.max_position_embeddings
-            refusal = ContextLengthError(needed, longest, most)
+            refusal = self.program.too_long(needed, longest)
         missing = page_count_for(min(needed, longest)) - len(self.hold.pages)
         if missing > 0:
             taken = self.hold.take_free(missing)
@@ -190,8 +189,7 @@ class SequenceState:
         """
         needed = self.token_count + count
         if needed > self.options.context_tokens:
-            longest = self.options.context_tokens
-            raise ContextLengthError(needed, longest, self.program.max_position_embeddings)
+            raise self.program.too_long(needed, self.options.context_tokens)
         missing = page_count_for(needed) - len(self.hold.pages)
         if missing > 0:
             self.hold.take(missing)

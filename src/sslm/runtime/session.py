@@ -11,7 +11,6 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from sslm.closing import Closing
 from sslm.errors.runtime import (
-    ContextLengthError,
     EmptyPromptError,
     NestedCallError,
     NotCopyableError,
@@ -260,9 +259,7 @@ class TokenSession(Closing, Generic[NoteT]):
         # The last token of an answer is chosen and not computed.
         needed = prompt_tokens + answer_tokens - 1
         if needed > self.context_tokens:
-            raise ContextLengthError(
-                needed, self.context_tokens, self.program.max_position_embeddings
-            )
+            raise self.program.too_long(needed, self.context_tokens)
         require_numbers(
             choice,
             answer_start=prompt_tokens,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,13 @@ def test_a_score_leaves_the_padding_out(paths: list[Path]) -> None:
         ):
             text = "some words to be scored"
             found.append(evaluate_artifact(artifact, runner, source, text, context=32, stride=32))
-    assert found[0] == found[1]
+    padded, plain = found
+    assert padded.log_likelihood_q20 == plain.log_likelihood_q20
+    # The source's matrices differ in their rows, for which BLAS may sum floats in another order.
+    floats = ("source_perplexity", "kl", "mean_difference", "standard_error")
+    assert replace(padded, **dict.fromkeys(floats, 0)) == replace(plain, **dict.fromkeys(floats, 0))
+    for name in floats:
+        assert getattr(padded, name) == pytest.approx(getattr(plain, name), rel=1e-6, abs=1e-6)
 
 
 def test_fewer_rows_than_tokens_are_refused(tmp_path: Path) -> None:

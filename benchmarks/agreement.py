@@ -16,8 +16,8 @@ from pathlib import Path
 from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
 from sslm.engine.model import Model
-from sslm.engine.runner import Runner, open_backend
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.opening.runner import Runner, open_backend
+from sslm.runtime.sequences.options import SequenceOptions
 
 
 def next_tokens(runner: Runner, token_ids: list[int]) -> list[int]:

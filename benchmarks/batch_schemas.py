@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from sslm.answer_schemas.schema import Schema
 from sslm.engine.model import Model
-from sslm.engine.schema import Schema
 from sslm.serving.batch_input import BatchInput
 from sslm.serving.batch_job import BatchJob
 from sslm.serving.batch_lines import JobOptions

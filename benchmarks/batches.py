@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from sslm.answering.results import Completion
 from sslm.engine.model import Model
-from sslm.engine.results import Completion
 
 OPENINGS = (
     "The capital of France is",

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from sslm.answering.results import Completion
 from sslm.engine.model import Model
-from sslm.engine.results import Completion
 from sslm.errors.runtime import DeadlineExceededError
 
 ROUNDS = 30

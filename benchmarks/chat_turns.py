@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sslm.cli.output import table_lines
+from sslm.cli.screen.output import table_lines
+from sslm.conversation.session import Session
 from sslm.engine.model import Model
-from sslm.engine.session import Session
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.message import Message
 

@@ -31,8 +31,8 @@ from tests.backends.choices import Chooser, compile_choosing
 
 from benchmarks.decode_steps import Steps
 from sslm.artifact import read_artifact
-from sslm.engine.runner import build_program
 from sslm.native_library import available_tiers
+from sslm.opening.runner import build_program
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.plan import CHUNK_ROWS_MAX
 

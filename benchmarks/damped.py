@@ -22,10 +22,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.damped_prompts import PROMPTS
-from sslm.cli.output import print_table, progress
+from sslm.answering.request import AnswerOptions
+from sslm.answering.results import Completion
+from sslm.cli.screen.output import print_table, progress
 from sslm.engine.model import Model
-from sslm.engine.request import AnswerOptions
-from sslm.engine.results import Completion
 
 LOOP_TOKENS = 60
 """Tokens at the end of an answer that make a loop, if they are periodic."""

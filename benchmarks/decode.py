@@ -25,9 +25,9 @@ from benchmarks.decode_steps import Steps
 from benchmarks.large_model import large_model
 from sslm.artifact import Artifact, read_artifact
 from sslm.bench.traffic import Traffic
-from sslm.engine.runner import build_program
 from sslm.memory import anonymous_memory, huge_page_bytes
 from sslm.native_library import read_through
+from sslm.opening.runner import build_program
 
 BATCH = 4
 DEPTH = 2000

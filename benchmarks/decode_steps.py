@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 
 from sslm.closing import Closing
-from sslm.engine.runner import ALL_UNITS, open_backend
+from sslm.opening.runner import ALL_UNITS, open_backend
 from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 
 
 class Steps(Closing):

@@ -26,13 +26,13 @@ from benchmarks.determinism_hooks import BATCH_SIZES, TASK_COUNTS, hook_choices,
 from benchmarks.determinism_models import SHAPES, Subject, small_subjects, wide_subject
 from benchmarks.tamper_detection import TamperRow, detect_changes
 from sslm.artifact import Artifact, read_artifact
-from sslm.engine.runner import ALL_UNITS, Runner, open_backend, run_greedy
-from sslm.engine.tracing import segment_names
 from sslm.native_library import available_tiers
 from sslm.numerics.digests import head_digest
+from sslm.opening.runner import ALL_UNITS, Runner, open_backend, run_greedy
+from sslm.opening.tracing import segment_names
 from sslm.program.plan import DIGEST_SIZE_BYTES
-from sslm.runtime.chunk import Chunk
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.sequences.options import SequenceOptions
 from sslm.text.tokenizer import Tokenizer
 
 CHUNKS = (64, 1, 2, 7)

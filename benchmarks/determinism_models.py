@@ -16,7 +16,7 @@ from sslm.artifact import ArtifactParts, Provenance, TensorStream, write_artifac
 from sslm.backends.reference.kernels import sigmoid_neg
 from sslm.convert.quantize import pack_panels
 from sslm.convert.vocabulary import vocabulary_from_gguf
-from sslm.formats.gguf import read_gguf
+from sslm.formats.gguf.file import read_gguf
 from sslm.numerics.rounding import rshift_round, saturate, scale_shift
 from sslm.program.tensors import Encoding, Tensor
 

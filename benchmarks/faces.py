@@ -24,9 +24,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.faces_corpus import CONTEXT_TOKENS, Asked, corpus
+from sslm.answering.results import Completion
 from sslm.cli.app import run
 from sslm.engine.model import Model
-from sslm.engine.results import Completion
 
 PROCESSES = 4
 """Requests that are made with a process of their own; each has to start Python."""

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sslm.answering.request import AnswerOptions
 from sslm.engine.model import Model
-from sslm.engine.request import AnswerOptions
 
 CONTEXT_TOKENS = 512
 """Of the model under test, so that the end of the context is soon reached."""

@@ -25,7 +25,7 @@ from tests.hostile.schema_trips import schema_subjects, schema_trip
 from tests.saves import reseal_save, resize_save
 
 from benchmarks.hostile_bytes import Subject, sweep_all
-from sslm.formats.save_blob import HEADER_SIZE_BYTES
+from sslm.formats.saves.writer import HEADER_SIZE_BYTES
 
 
 def subjects(_: Path, step: int) -> Iterator[Subject]:

@@ -31,7 +31,7 @@ from sslm.convert.artifact_evaluation import ArtifactLogits
 from sslm.convert.evaluate import LogitsBlocks, exponentials
 from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
-from sslm.engine.runner import Runner, open_backend
+from sslm.opening.runner import Runner, open_backend
 from sslm.text.tokenizer import Tokenizer
 
 WINDOW_TOKENS: Final = 512

@@ -26,14 +26,14 @@ from statistics import median
 from typing import Any
 
 from sslm.artifact import read_artifact
-from sslm.engine.runner import ALL_UNITS, build_program, open_backend
+from sslm.opening.runner import ALL_UNITS, build_program, open_backend
 from sslm.program.plan import CHUNK_ROWS_MAX, Plan
 from sslm.program.states import PAGE_TOKENS
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 
 ADOPT_MS_MAX = 0.2
 _MODEL_ID = bytes(32)

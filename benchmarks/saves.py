@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.decode_steps import Steps
 from sslm.artifact import read_artifact
-from sslm.engine.runner import build_program
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.saving import restore, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.opening.runner import build_program
+from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 
 _MODEL_ID = bytes(32)
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from benchmarks.schema_model import Answer, AnswerForm, Asked, SchemaModel, is_valid
 from benchmarks.schema_monsters import malformed_schemas
 from benchmarks.schema_questions import Question
-from sslm.engine.results import Completion
+from sslm.answering.results import Completion
 from sslm.errors.base import SslmError
-from sslm.schema.spacing import Spacing
+from sslm.schema.regular.spacing import Spacing
 
 Progress = Callable[[str], None]
 

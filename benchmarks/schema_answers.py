@@ -34,7 +34,7 @@ from benchmarks.schema_answer_parts import (
 )
 from benchmarks.schema_cost import measured_cost
 from benchmarks.schema_questions import questions
-from sslm.schema.spacing import Spacing
+from sslm.schema.regular.spacing import Spacing
 
 FORCED_SHARE_MIN: Final = 0.3
 PARTS: Final = ("answers", "reference", "malformed", "cost")

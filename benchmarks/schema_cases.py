@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sslm.schema.bound_schema import START, BoundSchema
+from sslm.schema.tokens.bound_schema import START, BoundSchema
 
 FOLDER: Final = Path(__file__).parents[1] / "tests" / "schemas"
 _FILES: Final = (

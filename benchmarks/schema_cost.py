@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from benchmarks.schema_model import AnswerForm, Asked, SchemaModel
 from benchmarks.schema_questions import Question
-from sslm.runtime.sequence import Sequence as RunningSequence
+from sslm.runtime.sequences.sequence import Sequence as RunningSequence
 
 Progress = Callable[[str], None]
 

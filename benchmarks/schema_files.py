@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.data import shared_data
 
+from sslm.answer_schemas.schema import Schema
+from sslm.answer_schemas.vocabulary import schema_vocabulary
 from sslm.convert.vocabulary import vocabulary_from_gguf
-from sslm.engine.schema import Schema
-from sslm.engine.schema_vocabulary import schema_vocabulary
-from sslm.formats.gguf import read_gguf
-from sslm.schema.compiling import compile_schema
-from sslm.schema.options import FreeKeyChoice, SchemaOptions
-from sslm.schema.spacing import Spacing
+from sslm.formats.gguf.file import read_gguf
+from sslm.schema.documents.options import FreeKeyChoice, SchemaOptions
+from sslm.schema.regular.spacing import Spacing
+from sslm.schema.schema_compiler import compile_schema
 from sslm.text.tokenizer import Tokenizer
 
 FOLDER = Path(__file__).parents[1] / "tests" / "schemas"

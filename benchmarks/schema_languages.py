@@ -26,10 +26,9 @@ from tests.unit.schema.format_checks import CHECKS, walk
 from tests.unit.schema.languages import ALPHABET, UNIVERSE, strings
 
 from sslm.errors.schema import SchemaBudgetError
-from sslm.schema.automaton import Automaton
-from sslm.schema.compiler import LanguageCompiler, compile_language
-from sslm.schema.decimals import decimals
-from sslm.schema.language import (
+from sslm.schema.regular.automaton import Automaton
+from sslm.schema.regular.compiler import LanguageCompiler, compile_language
+from sslm.schema.regular.language import (
     Both,
     Bytes,
     Either,
@@ -42,9 +41,10 @@ from sslm.schema.language import (
     Whole,
     Without,
 )
-from sslm.schema.patterns import pattern_language
-from sslm.schema.strings import any_text, quoted, spelled, text_of_length
-from sslm.schema.text_formats import format_language
+from sslm.schema.values.decimals import decimals
+from sslm.schema.values.patterns import pattern_language
+from sslm.schema.values.strings import any_text, quoted, spelled, text_of_length
+from sslm.schema.values.text_formats import format_language
 
 _LETTERS: Final = 'ab\n"1'
 _TEXTS: Final = [

@@ -30,16 +30,16 @@ from tests.data import shared_data
 
 from benchmarks.schema_cases import Wanderer, cases
 from benchmarks.versus.workers import Engine, Worker, WorkerError, started
-from sslm.cli.output import table_lines
+from sslm.answer_schemas.vocabulary import schema_vocabulary, split_continuation
+from sslm.cli.screen.output import table_lines
 from sslm.convert.vocabulary import vocabulary_from_gguf
-from sslm.engine.schema_vocabulary import schema_vocabulary, split_continuation
 from sslm.errors.base import SslmError
-from sslm.formats.gguf import read_gguf
-from sslm.schema.bound_schema import ANY_COUNT, START, BoundSchema
-from sslm.schema.compiling import compile_schema
-from sslm.schema.step_table import StepTable
-from sslm.schema.token_tables import build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.formats.gguf.file import read_gguf
+from sslm.schema.schema_compiler import compile_schema
+from sslm.schema.tokens.bound_schema import ANY_COUNT, START, BoundSchema
+from sslm.schema.tokens.step_table import StepTable
+from sslm.schema.tokens.tables import build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 from sslm.text.tokenizer import Tokenizer
 
 VOCAB_SIZE: Final = 151_936

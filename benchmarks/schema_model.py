@@ -10,16 +10,16 @@ from typing import Any
 
 from tests.schema_oracle import Oracle
 
+from sslm.answer_schemas.schema import Schema
+from sslm.answer_schemas.vocabulary import schema_vocabulary
 from sslm.closing import Closing
 from sslm.engine.model import Model
-from sslm.engine.runner import Runner, open_backend
-from sslm.engine.schema import Schema
-from sslm.engine.schema_vocabulary import schema_vocabulary
+from sslm.opening.runner import Runner, open_backend
 from sslm.program.choice import Choice
-from sslm.runtime.sequence import Sequence as RunningSequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence as RunningSequence
 from sslm.sampling.options import seeded_choice
-from sslm.schema.bound_schema import START, BoundSchema
+from sslm.schema.tokens.bound_schema import START, BoundSchema
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.message import Message
 

@@ -24,9 +24,9 @@ from benchmarks.schema_masks import Vocabulary
 from benchmarks.schema_webs import webs
 from sslm.errors.base import SslmError
 from sslm.errors.schema import SchemaBudgetError
-from sslm.schema.compiling import compile_schema
-from sslm.schema.step_table import StepTable
-from sslm.schema.token_tables import build_token_tables
+from sslm.schema.schema_compiler import compile_schema
+from sslm.schema.tokens.step_table import StepTable
+from sslm.schema.tokens.tables import build_token_tables
 
 REFUSAL_SECONDS_MAX: Final = 2.0
 """Processor time of a refusal."""

@@ -26,8 +26,8 @@ from tests.schema_walks import Walker
 
 from sslm.errors.base import SslmError
 from sslm.errors.schema import UnsatisfiableSchemaError
-from sslm.schema.compiling import CompiledSchema, compile_schema
-from sslm.schema.options import FreeKeyChoice, SchemaOptions
+from sslm.schema.documents.options import FreeKeyChoice, SchemaOptions
+from sslm.schema.schema_compiler import CompiledSchema, compile_schema
 
 VALUES: Final = 60
 WALKS: Final = 10

@@ -33,16 +33,16 @@ from tests.schema_maker import Maker
 from tests.schema_oracle import Oracle
 
 import sslm
-from sslm.engine.schema_vocabulary import schema_vocabulary, split_continuation
+from sslm.answer_schemas.vocabulary import schema_vocabulary, split_continuation
 from sslm.errors.base import SslmError
 from sslm.errors.schema import UnspellableSchemaError
-from sslm.schema.bound_schema import ANY_COUNT, BoundSchema
-from sslm.schema.compiling import compile_schema
-from sslm.schema.options import SchemaOptions
-from sslm.schema.spacing import Spacing
-from sslm.schema.step_table import StepTable
-from sslm.schema.token_tables import build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.regular.spacing import Spacing
+from sslm.schema.schema_compiler import compile_schema
+from sslm.schema.tokens.bound_schema import ANY_COUNT, BoundSchema
+from sslm.schema.tokens.step_table import StepTable
+from sslm.schema.tokens.tables import build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 from sslm.text.tokenizer import Tokenizer
 
 LIBRARY: Final = Path("tests/schemas")

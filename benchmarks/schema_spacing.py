@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.schema_model import SchemaModel, is_valid
 from benchmarks.schema_questions import Question, questions
-from sslm.schema.compiling import compile_schema
-from sslm.schema.options import FreeKeyChoice, SchemaOptions
-from sslm.schema.spacing import Spacing
+from sslm.schema.documents.options import FreeKeyChoice, SchemaOptions
+from sslm.schema.regular.spacing import Spacing
+from sslm.schema.schema_compiler import compile_schema
 
 SPACINGS: Final[tuple[Spacing, ...]] = get_args(Spacing)
 _NATS: Final = 1 / (1 << 20)

@@ -31,9 +31,9 @@ from tests.schema_walks import Walker
 from benchmarks.schema_monsters import malformed_failures, monster_failures
 from sslm.errors.base import SslmError
 from sslm.errors.schema import UnsatisfiableSchemaError
-from sslm.schema.compiling import CompiledSchema, compile_schema
-from sslm.schema.options import SchemaOptions
-from sslm.schema.spacing import Spacing
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.regular.spacing import Spacing
+from sslm.schema.schema_compiler import CompiledSchema, compile_schema
 
 COMPILED_SHARE_MIN: Final = 0.6
 SCHEMAS: Final = Path(__file__).parents[1] / "tests" / "schemas"

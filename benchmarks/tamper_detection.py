@@ -18,7 +18,7 @@ from tests.tampering import (
 from sslm.artifact import read_artifact
 from sslm.convert.conversion import convert_gguf
 from sslm.engine.model import Model
-from sslm.engine.runner import build_program
+from sslm.opening.runner import build_program
 
 
 @dataclass(frozen=True, kw_only=True)

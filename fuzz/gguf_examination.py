@@ -9,9 +9,9 @@ from fuzz.target import Outcomes, require
 from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.errors.base import ArgumentError, ArtifactError
-from sslm.formats.gguf import GgufFile, read_gguf
-from sslm.formats.gguf_metadata import MetadataArray
-from sslm.formats.gguf_tensors import dequantize
+from sslm.formats.gguf.file import GgufFile, read_gguf
+from sslm.formats.gguf.metadata import MetadataArray
+from sslm.formats.gguf.tensors import dequantize
 from sslm.text.tokenizer import Tokenizer
 
 _TEXT = "ab <s>\u00e9"

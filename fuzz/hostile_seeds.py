@@ -11,7 +11,7 @@ from tests.unit.text.chat_templates import CHATML, LLAMA_3, QWEN
 from fuzz.sections import section_contents, with_changed_section
 from fuzz.small_models import sentencepiece_metadata, small_artifact, small_gguf
 from sslm.convert.weight_formats import WeightFormats
-from sslm.formats.sslm_container import SectionType
+from sslm.formats.sslm.container import SectionType
 
 Seeds = dict[str, bytes]
 

@@ -13,19 +13,19 @@ from tests.unit.artifact.tiny_artifact import read
 
 from fuzz.schema_seeds import OPTIONS
 from fuzz.small_models import small_artifact
+from sslm.answer_schemas.schema import Schema
+from sslm.answer_schemas.vocabulary import schema_vocabulary
 from sslm.artifact import Artifact
 from sslm.artifact.prepared_schema import decode_schema
-from sslm.engine.recorded_schema import schema_of_record
-from sslm.engine.reexecution import reexecution, replay_tokens
-from sslm.engine.runner import Runner, open_backend
-from sslm.engine.schema import Schema
-from sslm.engine.schema_vocabulary import schema_vocabulary
+from sslm.evidence.recorded_schema import schema_of_record
+from sslm.evidence.reexecution import reexecution, replay_tokens
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.record_blob import RecordedSchema, RecordFinish, SavedRecord, encode_record
-from sslm.formats.schema_blob import SchemaRecord, encode_schema
-from sslm.formats.schema_masks import mask_size_bytes
-from sslm.formats.schema_tables import FREE, NONE, StateTables
+from sslm.formats.records.writer import RecordedSchema, RecordFinish, SavedRecord, encode_record
+from sslm.formats.schemas.blob import SchemaRecord, encode_schema
+from sslm.formats.schemas.masks import mask_size_bytes
+from sslm.formats.schemas.tables import FREE, NONE, StateTables
 from sslm.numerics.digests import answer_digest
+from sslm.opening.runner import Runner, open_backend
 from sslm.text.tokenizer import Tokenizer
 
 _COUNT = 4

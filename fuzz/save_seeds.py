@@ -4,9 +4,9 @@ from tests.saves import resize_save
 
 from fuzz.saved_models import SavedModel, saved_models
 from sslm.program.plan import Plan
-from sslm.runtime.saving import save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.saves.saving import save
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 
 _ALL_UNITS = 1 << 30
 

@@ -9,13 +9,13 @@ from tests.toy_programs import moving_average_model
 from tests.unit.artifact.tiny_artifact import read
 
 from fuzz.small_models import small_artifact
-from sslm.engine.runner import build_program, open_backend
+from sslm.opening.runner import build_program, open_backend
 from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.tensors import Tensor
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 
 CONTEXT_TOKENS: Final = 16
 OPTIONS: Final = SequenceOptions(context_tokens=CONTEXT_TOKENS, reserved_tokens=0)

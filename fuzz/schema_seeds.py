@@ -3,10 +3,10 @@
 from array import array
 from dataclasses import replace
 
-from sslm.formats.schema_blob import SchemaRecord, encode_schema
-from sslm.formats.schema_containers import encode_schema_file, encode_schema_section
-from sslm.formats.schema_masks import mask_size_bytes
-from sslm.formats.schema_tables import FREE, NONE, StateTables
+from sslm.formats.schemas.blob import SchemaRecord, encode_schema
+from sslm.formats.schemas.containers import encode_schema_file, encode_schema_section
+from sslm.formats.schemas.masks import mask_size_bytes
+from sslm.formats.schemas.tables import FREE, NONE, StateTables
 
 VOCAB_SIZE = 256
 """Every byte is a token."""

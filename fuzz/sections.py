@@ -7,8 +7,8 @@ from typing import Any, Final
 from tests.unit.artifact.tiny_artifact import reseal, sections_of, with_section
 
 from fuzz.choices import Choices
-from sslm.formats.sslm_container import SectionType
-from sslm.formats.sslm_json import encode_json
+from sslm.formats.sslm.canonical_json import encode_json
+from sslm.formats.sslm.container import SectionType
 
 JSON_SECTIONS: Final = (SectionType.CONFIG, SectionType.PROVENANCE, SectionType.GOLDEN)
 

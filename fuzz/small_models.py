@@ -20,7 +20,7 @@ from sslm.artifact import (
 )
 from sslm.convert.vocabulary import vocabulary_from_gguf
 from sslm.convert.weight_formats import INT8_WEIGHTS, WeightFormats
-from sslm.formats.gguf import read_gguf
+from sslm.formats.gguf.file import read_gguf
 
 Tensors = dict[str, tuple[str, Float32Array]]
 

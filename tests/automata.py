@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from sslm.schema.automaton import START, Automaton
+from sslm.schema.regular.automaton import START, Automaton
 
 
 def only_in_first(first: Automaton, second: Automaton) -> bytes | None:

@@ -1,11 +1,11 @@
 """Small schemas over made-up vocabularies, for models that know no text."""
 
-from sslm.schema.bound_schema import BoundSchema
-from sslm.schema.compiler import compile_language
-from sslm.schema.language import Bytes, Language, OneOf, Repeat, Sequence, either
-from sslm.schema.step_table import StepTable
-from sslm.schema.token_tables import build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.schema.regular.compiler import compile_language
+from sslm.schema.regular.language import Bytes, Language, OneOf, Repeat, Sequence, either
+from sslm.schema.tokens.bound_schema import BoundSchema
+from sslm.schema.tokens.step_table import StepTable
+from sslm.schema.tokens.tables import build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 from tests.seed_cases import Case
 
 LETTERS = "abcdefgh"

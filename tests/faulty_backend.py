@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from sslm.engine.runner import open_backend
 from sslm.memory import anonymous_memory
+from sslm.opening.runner import open_backend
 from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData

@@ -3,8 +3,8 @@
 from array import array
 from dataclasses import replace
 
-from sslm.formats.choice_record import SavedChoice
-from sslm.formats.record_blob import RecordedSchema, RecordFinish, SavedRecord
+from sslm.formats.choice import SavedChoice
+from sslm.formats.records.writer import RecordedSchema, RecordFinish, SavedRecord
 
 PLAIN_CHOICE = SavedChoice(
     decoder=0,

@@ -4,8 +4,8 @@ import hashlib
 from array import array
 from dataclasses import replace
 
-from sslm.formats.choice_record import SavedChoice
-from sslm.formats.save_records import (
+from sslm.formats.choice import SavedChoice
+from sslm.formats.saves.contents import (
     SavedChunk,
     SavedMemory,
     SavedSchema,

@@ -2,9 +2,9 @@
 
 import json
 
-from sslm.engine.schema import Schema
+from sslm.answer_schemas.schema import Schema
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.schema_blob import SchemaRecord, encode_schema, read_schema
+from sslm.formats.schemas.blob import SchemaRecord, encode_schema, read_schema
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
-from sslm.schema.options import FREE_LEVELS, SchemaOptions
+from sslm.schema.documents.options import FREE_LEVELS, SchemaOptions
 from tests.data import shared_data
 
 _ROOT: Final = "json-schema-test-suite"

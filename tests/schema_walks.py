@@ -3,7 +3,7 @@
 import random
 from collections import deque
 
-from sslm.schema.automaton import START, Automaton
+from sslm.schema.regular.automaton import START, Automaton
 
 
 class Walker:

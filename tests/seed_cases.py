@@ -12,10 +12,10 @@ from sslm.memory import address_of
 from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.tensors import Tensor
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.saving import save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.saves.saving import save
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 from tests import sequences
 from tests.tiny_models import ALL_UNITS
 

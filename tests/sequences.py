@@ -6,10 +6,10 @@ from typing import Any
 
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.program.plan import Plan
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 from tests.tiny_models import ALL_UNITS, MODEL_ID, TinyModel, tiny_llama
 from tests.toy_programs import ToyModel, moving_average_model
 

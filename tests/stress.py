@@ -13,8 +13,6 @@ from typing import Final
 
 from sslm.artifact import read_artifact
 from sslm.engine.model import Model
-from sslm.engine.runner import Runner, open_backend
-from sslm.engine.shared_pool import SharedPool
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -28,13 +26,15 @@ from sslm.errors.runtime import (
     SequenceNotFreshError,
     SequenceReleasedError,
 )
+from sslm.opening.runner import Runner, open_backend
+from sslm.opening.shared_pool import SharedPool
 from sslm.program.states import StateLayout
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore_into, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.snapshot import Snapshot
+from sslm.runtime.saves.saving import restore_into, save
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.snapshot import Snapshot
 from tests.converted import stories_artifact
 
 THREADS: Final = 4

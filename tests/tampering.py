@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from random import Random
 
-from sslm.formats.sslm_container import SectionType, read_container
-from sslm.formats.sslm_tensors import TensorRecord, read_manifest
+from sslm.formats.sslm.container import SectionType, read_container
+from sslm.formats.sslm.tensors import TensorRecord, read_manifest
 from sslm.program.program import Program, SegmentKind
 from sslm.program.tensors import PANEL_COLUMNS, PANEL_ROWS, Encoding, padded
 from tests.unit.artifact.tiny_artifact import reseal

@@ -19,7 +19,7 @@ from fuzz.sections import edited_json
 from fuzz.target import SEEDS_FOLDER, Outcomes
 from fuzz.targets import NAMES, load_target
 
-from sslm.formats.sslm_json import decode_json
+from sslm.formats.sslm.canonical_json import decode_json
 from sslm.text import template_date
 
 ROOT = Path(__file__).parents[1]

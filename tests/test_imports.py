@@ -43,7 +43,13 @@ def test_importing_the_package_starts_no_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["sslm.formats.gguf", "sslm.artifact", "sslm.runtime.stepper", "sslm.backends.native"]
+    "module",
+    [
+        "sslm.formats.gguf.file",
+        "sslm.artifact",
+        "sslm.runtime.slices.stepper",
+        "sslm.backends.native",
+    ],
 )
 def test_opening_and_running_a_model_needs_no_numpy(module: str) -> None:
     assert "numpy" not in _after(f"import {module}")["modules"]

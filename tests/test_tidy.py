@@ -48,7 +48,7 @@ SWALLOWING: Final = (
 """Modules that catch whatever is raised and do not raise it at once."""
 
 TWO_SUBJECTS: Final = (
-    Exemption("engine/runner", "a plan cannot run without the memory it is admitted for"),
+    Exemption("opening/runner", "a plan cannot run without the memory it is admitted for"),
     Exemption("errors/engine", "opening and using are what one object offers"),
     Exemption("errors/native", "the two sides of one boundary"),
     Exemption("program/buffers", "read and write: what ops do with one buffer"),
@@ -65,11 +65,11 @@ FLOAT_EDGES: Final = (
         Exemption(f"bench/{name}", "times and speeds, which decide nothing")
         for name in ("ceiling", "frame_times", "measuring", "plot")
     ),
-    Exemption("cli/bench", "shows those"),
-    Exemption("engine/generation", "milliseconds of a run, which decide nothing"),
+    Exemption("cli/commands/bench", "shows those"),
+    Exemption("answering/generation", "milliseconds of a run, which decide nothing"),
     Exemption("serving/openai_logprobs", "six exact decimal places as JSON numbers"),
     Exemption("runtime/turns", "seconds for which a thread waits for its turn"),
-    Exemption("formats/gguf_tensors", "dequantizes a source file's blocks to float32"),
+    Exemption("formats/gguf/tensors", "dequantizes a source file's blocks to float32"),
 )
 """Modules outside ``convert/`` that may compute with floats. docs/architecture.md lists them."""
 

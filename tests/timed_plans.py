@@ -10,11 +10,11 @@ from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence as TokenSequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import Outcome, advance
-from sslm.runtime.unit_costs import UnitCosts
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence as TokenSequence
+from sslm.runtime.slices.stepper import Outcome, advance
+from sslm.runtime.slices.unit_costs import UnitCosts
 from tests.tiny_models import MODEL_ID
 from tests.toy_programs import ToyModel
 

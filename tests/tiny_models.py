@@ -15,10 +15,10 @@ from sslm.model.llama import build_llama
 from sslm.program.plan import CHUNK_ROWS_MAX, Plan
 from sslm.program.program import Program
 from sslm.program.tensors import Tensor
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence as TokenSequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence as TokenSequence
+from sslm.runtime.slices.stepper import advance, finished
 from tests.gguf_files import random_llama_gguf
 
 MODEL_ID = bytes(range(32))

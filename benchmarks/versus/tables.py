@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.versus.figures import Figure, Speeds
-from sslm.cli.output import table_lines
+from sslm.cli.screen.output import table_lines
 
 HEAD = ("figure", "ratio", "target", "", "ours", "beside", "unit", "what is beside")
 SPEED_HEAD = ("engine", "question", "threads", "tokens/s", "spread")

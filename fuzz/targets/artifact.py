@@ -18,9 +18,9 @@ from fuzz.sections import (
 )
 from fuzz.target import ByteMutator, Outcomes, Target, require
 from sslm.artifact import Artifact
-from sslm.engine.runner import build_program, open_backend
 from sslm.errors.base import ArtifactError, NumericError
-from sslm.formats.sslm_container import SectionType
+from sslm.formats.sslm.container import SectionType
+from sslm.opening.runner import build_program, open_backend
 from sslm.program.plan import Backend
 from sslm.program.program import Program
 
@@ -117,10 +117,10 @@ TARGET: Final = Target(
         "sslm.backends.native",
         "sslm.backends.reference",
         "sslm.formats.bounded_reader",
-        "sslm.formats.sslm_container",
-        "sslm.formats.sslm_json",
-        "sslm.formats.sslm_tensors",
-        "sslm.formats.sslm_tokenizer",
+        "sslm.formats.sslm.container",
+        "sslm.formats.sslm.canonical_json",
+        "sslm.formats.sslm.tensors",
+        "sslm.formats.sslm.tokenizer",
         "sslm.model",
         "sslm.program",
     ),

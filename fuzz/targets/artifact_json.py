@@ -15,7 +15,7 @@ from sslm.artifact.golden import decode_golden, encode_golden
 from sslm.artifact.provenance import decode_provenance, encode_provenance
 from sslm.artifact.tokenizer_section import decode_vocabulary, encode_vocabulary
 from sslm.errors.base import ArtifactError
-from sslm.formats.sslm_json import decode_json, encode_json
+from sslm.formats.sslm.canonical_json import decode_json, encode_json
 
 _GOLDEN_CONFIG: Final = replace(CONFIG, vocab_size=8)
 
@@ -70,8 +70,8 @@ TARGET: Final = Target(
         "sslm.artifact.golden",
         "sslm.artifact.provenance",
         "sslm.artifact.tokenizer_section",
-        "sslm.formats.sslm_json",
-        "sslm.formats.sslm_tokenizer",
+        "sslm.formats.sslm.canonical_json",
+        "sslm.formats.sslm.tokenizer",
         "sslm.model.config",
         "sslm.model.fraction_bits",
         "sslm.text.vocabulary",

@@ -34,9 +34,9 @@ KEYS: Final = tuple(
 
 MODULES: Final = (
     "sslm.formats.bounded_reader",
-    "sslm.formats.gguf",
-    "sslm.formats.gguf_metadata",
-    "sslm.formats.gguf_tensors",
+    "sslm.formats.gguf.file",
+    "sslm.formats.gguf.metadata",
+    "sslm.formats.gguf.tensors",
     "sslm.convert.architectures",
     "sslm.convert.source",
     "sslm.convert.source_config",

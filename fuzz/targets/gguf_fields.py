@@ -18,7 +18,7 @@ from fuzz.small_models import (
 )
 from fuzz.target import Outcomes, Target
 from fuzz.targets.gguf import KEYS, MODULES
-from sslm.formats.gguf_types import REMOVED_TENSOR_TYPES, TENSOR_TYPES
+from sslm.formats.gguf.types import REMOVED_TENSOR_TYPES, TENSOR_TYPES
 
 _EDIT_COUNT_MAX: Final = 6
 _NUMBER_CODES: Final = ("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")

@@ -15,6 +15,7 @@ import typer
 
 from fuzz.choices import Choices
 from fuzz.target import Outcomes, Target, require
+from sslm.answering.request import Request, stop_strings
 from sslm.arguments import checked_int
 from sslm.catalog.cache import Cache, conversion_key
 from sslm.catalog.hub_reference import PREFIX, parse_reference
@@ -23,11 +24,10 @@ from sslm.catalog.origins import encode_origin, origin_path, read_origin
 from sslm.catalog.resolving import is_path, unknown_model
 from sslm.cli import app
 from sslm.cli.exit_codes import INTERNAL
-from sslm.cli.options import size_bytes, thread_count
-from sslm.cli.output import shown
-from sslm.cli.text_input import decode_text
+from sslm.cli.options.model import size_bytes, thread_count
+from sslm.cli.options.text_input import decode_text
+from sslm.cli.screen.output import shown
 from sslm.convert.architectures import ARCHITECTURES
-from sslm.engine.request import Request, stop_strings
 from sslm.errors.base import ArgumentError, ArtifactError
 from sslm.limits import THREAD_COUNT_MAX
 from sslm.model.config import binary32_bits, binary32_from_bits
@@ -211,12 +211,12 @@ TARGET: Final = Target(
         "sslm.catalog.resolving",
         "sslm.cli.app",
         "sslm.cli.failures",
-        "sslm.cli.options",
-        "sslm.cli.output",
-        "sslm.cli.text_input",
-        "sslm.cli.tokenize",
-        "sslm.engine.options",
-        "sslm.engine.request",
+        "sslm.cli.options.model",
+        "sslm.cli.screen.output",
+        "sslm.cli.options.text_input",
+        "sslm.cli.commands.tokenize",
+        "sslm.arguments",
+        "sslm.answering.request",
         "sslm.text.message",
         "sslm.text.template_date",
     ),

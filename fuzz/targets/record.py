@@ -5,13 +5,13 @@ from typing import Final
 from fuzz.record_seeds import recorded_artifact, recorded_schema, recorded_tokenizer
 from fuzz.sealed_mutation import sealed, sealed_mutation
 from fuzz.target import ByteMutator, Outcomes, Target, require
-from sslm.engine.replay import replay_record
-from sslm.engine.runner import open_backend
 from sslm.errors.base import ArtifactError
 from sslm.errors.records import RecordSchemaError
-from sslm.formats.record_blob import encode_record
-from sslm.formats.record_reading import read_record
+from sslm.evidence.replay import replay_record
+from sslm.formats.records.reader import read_record
+from sslm.formats.records.writer import encode_record
 from sslm.numerics.digests import answer_digest
+from sslm.opening.runner import open_backend
 from sslm.program.plan import Backend
 
 _SIZE_BYTES_MAX: Final = 1 << 12
@@ -60,14 +60,14 @@ TARGET: Final = Target(
     subject="a sealed record to its reader, and what it says to a replay",
     run=run,
     modules=(
-        "sslm.engine.recorded_schema",
-        "sslm.engine.reexecution",
-        "sslm.engine.replay",
-        "sslm.engine.replay_locating",
-        "sslm.formats.choice_record",
-        "sslm.formats.record_blob",
-        "sslm.formats.record_reading",
-        "sslm.runtime.saved_choice",
+        "sslm.evidence.recorded_schema",
+        "sslm.evidence.reexecution",
+        "sslm.evidence.replay",
+        "sslm.evidence.locating",
+        "sslm.formats.choice",
+        "sslm.formats.records.writer",
+        "sslm.formats.records.reader",
+        "sslm.runtime.saves.choice",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
     reaches=("identical", "different"),

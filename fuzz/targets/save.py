@@ -8,11 +8,11 @@ from fuzz.sealed_mutation import sealed, sealed_mutation
 from fuzz.target import ByteMutator, Outcomes, Target, require
 from sslm.errors.base import ArtifactError
 from sslm.errors.runtime import ContextLengthError
-from sslm.formats.save_reading import read_save
+from sslm.formats.saves.reader import read_save
 from sslm.program.plan import Plan
-from sslm.runtime.saving import restore, save, save_size_bytes_max
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.saves.saving import restore, save, save_size_bytes_max
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 
 _SIZE_BYTES_MAX: Final = 1 << 13
 _MODEL_ID: Final = slice(64, 96)
@@ -81,15 +81,15 @@ TARGET: Final = Target(
     run=run,
     modules=(
         "sslm.formats.bounded_reader",
-        "sslm.formats.save_blob",
-        "sslm.formats.save_reading",
-        "sslm.formats.save_records",
-        "sslm.runtime.freezing",
-        "sslm.runtime.page_rows",
-        "sslm.runtime.saved_checks",
-        "sslm.runtime.saved_rows",
-        "sslm.runtime.saved_snapshot",
-        "sslm.runtime.saving",
+        "sslm.formats.saves.writer",
+        "sslm.formats.saves.reader",
+        "sslm.formats.saves.contents",
+        "sslm.runtime.sequences.freezing",
+        "sslm.runtime.sequences.page_rows",
+        "sslm.runtime.saves.checks",
+        "sslm.runtime.saves.rows",
+        "sslm.runtime.saves.snapshot_records",
+        "sslm.runtime.saves.saving",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
     reaches=("ran on native", "ran on reference"),

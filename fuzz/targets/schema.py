@@ -10,10 +10,10 @@ from sslm.artifact.prepared_schema import PreparedSchema, decode_schema
 from sslm.artifact.stored_schemas import StoredSchemas
 from sslm.errors.base import ArtifactError, SchemaError
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.schema_blob import encode_schema, read_schema
-from sslm.formats.schema_containers import encode_schema_file, read_schema_file
-from sslm.schema.cross_check import first_difference
-from sslm.schema.token_trie import TokenTrie
+from sslm.formats.schemas.blob import encode_schema, read_schema
+from sslm.formats.schemas.containers import encode_schema_file, read_schema_file
+from sslm.schema.tokens.cross_check import first_difference
+from sslm.schema.tokens.trie import TokenTrie
 
 _SIZE_BYTES_MAX: Final = 1 << 12
 
@@ -73,13 +73,13 @@ TARGET: Final = Target(
         "sslm.artifact.prepared_schema",
         "sslm.artifact.schema_options",
         "sslm.artifact.stored_schemas",
-        "sslm.formats.schema_automaton",
-        "sslm.formats.schema_blob",
-        "sslm.formats.schema_containers",
-        "sslm.formats.schema_masks",
-        "sslm.formats.schema_tables",
+        "sslm.formats.schemas.automaton",
+        "sslm.formats.schemas.blob",
+        "sslm.formats.schemas.containers",
+        "sslm.formats.schemas.masks",
+        "sslm.formats.schemas.tables",
         "sslm.formats.whole_numbers",
-        "sslm.schema.cross_check",
+        "sslm.schema.tokens.cross_check",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
     reaches=("read", "section", "cross-checked"),

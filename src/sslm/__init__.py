@@ -5,31 +5,26 @@ from sslm.version import VERSION
 # Type checkers know the name; importing it would take most of the time that the package takes.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from sslm.catalog.loading import load
-    from sslm.catalog.replaying import replay
-    from sslm.engine.async_stream import AsyncStream
-    from sslm.engine.live_prefix import LivePrefix
-    from sslm.engine.live_scheduler import LiveScheduler, SliceFailure
-    from sslm.engine.live_sequence import LiveSequence
-    from sslm.engine.model import Model
-    from sslm.engine.records import Record, read_record
-    from sslm.engine.replay import ReplayDifference, ReplayReport
-    from sslm.engine.request import AnswerOptions, RecordedOptions
-    from sslm.engine.results import (
+    from sslm.answer_schemas.schema import Schema
+    from sslm.answering.async_stream import AsyncStream
+    from sslm.answering.live_prefix import LivePrefix
+    from sslm.answering.live_scheduler import LiveScheduler, SliceFailure
+    from sslm.answering.live_sequence import LiveSequence
+    from sslm.answering.request import AnswerOptions, RecordedOptions
+    from sslm.answering.results import (
         Completion,
         Footprint,
         SessionFootprint,
         StreamChunk,
         Usage,
     )
-    from sslm.engine.schema import Schema
-    from sslm.engine.session import Session
-    from sslm.engine.session_stream import SessionStream
-    from sslm.engine.shared_pool import SharedPool
+    from sslm.answering.stream import Stream
+    from sslm.catalog.loading import load
+    from sslm.catalog.replaying import replay
+    from sslm.conversation.session import Session
+    from sslm.conversation.stream import SessionStream
+    from sslm.engine.model import Model
     from sslm.engine.spec import ModelSpec
-    from sslm.engine.stream import Stream
-    from sslm.engine.verification import VerifyReport
-    from sslm.engine.workspace import workspace_size_bytes
     from sslm.errors.base import (
         ArgumentError,
         ArtifactError,
@@ -56,10 +51,15 @@ if TYPE_CHECKING:
         TokenIdRangeError,
     )
     from sslm.errors.status import Status
+    from sslm.evidence.records import Record, read_record
+    from sslm.evidence.replay import ReplayDifference, ReplayReport
+    from sslm.evidence.verification import VerifyReport
+    from sslm.opening.shared_pool import SharedPool
+    from sslm.opening.workspace import workspace_size_bytes
     from sslm.program.parallel_for import ParallelFor
     from sslm.sampling.logprobs import Logprob, TokenLogprob
     from sslm.sampling.options import ChoosingOptions
-    from sslm.schema.refusals import Unsupported
+    from sslm.schema.documents.refusals import Unsupported
     from sslm.text.message import Message
 
 __all__ = [
@@ -129,38 +129,38 @@ __version__ = VERSION
 
 _HOMES = {
     "load": "sslm.catalog.loading",
-    "read_record": "sslm.engine.records",
+    "read_record": "sslm.evidence.records",
     "replay": "sslm.catalog.replaying",
-    "AnswerOptions": "sslm.engine.request",
-    "AsyncStream": "sslm.engine.async_stream",
+    "AnswerOptions": "sslm.answering.request",
+    "AsyncStream": "sslm.answering.async_stream",
     "ChoosingOptions": "sslm.sampling.options",
-    "Completion": "sslm.engine.results",
-    "Footprint": "sslm.engine.results",
-    "LivePrefix": "sslm.engine.live_prefix",
-    "LiveScheduler": "sslm.engine.live_scheduler",
-    "LiveSequence": "sslm.engine.live_sequence",
+    "Completion": "sslm.answering.results",
+    "Footprint": "sslm.answering.results",
+    "LivePrefix": "sslm.answering.live_prefix",
+    "LiveScheduler": "sslm.answering.live_scheduler",
+    "LiveSequence": "sslm.answering.live_sequence",
     "Logprob": "sslm.sampling.logprobs",
     "Message": "sslm.text.message",
     "Model": "sslm.engine.model",
     "ModelSpec": "sslm.engine.spec",
     "ParallelFor": "sslm.program.parallel_for",
-    "Record": "sslm.engine.records",
-    "RecordedOptions": "sslm.engine.request",
-    "ReplayDifference": "sslm.engine.replay",
-    "ReplayReport": "sslm.engine.replay",
-    "Schema": "sslm.engine.schema",
-    "Session": "sslm.engine.session",
-    "SessionFootprint": "sslm.engine.results",
-    "SessionStream": "sslm.engine.session_stream",
-    "SharedPool": "sslm.engine.shared_pool",
-    "SliceFailure": "sslm.engine.live_scheduler",
-    "Stream": "sslm.engine.stream",
-    "StreamChunk": "sslm.engine.results",
+    "Record": "sslm.evidence.records",
+    "RecordedOptions": "sslm.answering.request",
+    "ReplayDifference": "sslm.evidence.replay",
+    "ReplayReport": "sslm.evidence.replay",
+    "Schema": "sslm.answer_schemas.schema",
+    "Session": "sslm.conversation.session",
+    "SessionFootprint": "sslm.answering.results",
+    "SessionStream": "sslm.conversation.stream",
+    "SharedPool": "sslm.opening.shared_pool",
+    "SliceFailure": "sslm.answering.live_scheduler",
+    "Stream": "sslm.answering.stream",
+    "StreamChunk": "sslm.answering.results",
     "TokenLogprob": "sslm.sampling.logprobs",
-    "Unsupported": "sslm.schema.refusals",
-    "Usage": "sslm.engine.results",
-    "VerifyReport": "sslm.engine.verification",
-    "workspace_size_bytes": "sslm.engine.workspace",
+    "Unsupported": "sslm.schema.documents.refusals",
+    "Usage": "sslm.answering.results",
+    "VerifyReport": "sslm.evidence.verification",
+    "workspace_size_bytes": "sslm.opening.workspace",
 }
 """Where public names live that are no errors; those are all found in :mod:`sslm.errors`."""
 

@@ -9,11 +9,11 @@ import pytest
 from sslm.native_library import best_tier
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.plan import Plan
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.saving import restore, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 from tests.backends.backends import open_named
 from tests.tiny_models import ALL_UNITS, MODEL_ID
 from tests.toy_programs import VOCAB_SIZE, moving_average_model

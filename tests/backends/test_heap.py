@@ -57,9 +57,9 @@ import ctypes, sys
 from sslm.native_library import load_library
 from sslm.program.parallel_for import ParallelFor
 from sslm.backends.native import NativeBackend
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.options import SequenceOptions
 from tests.backends import hooks
 from tests.backends.single_op import Memory
 from tests.backends.wide_program import wide_model

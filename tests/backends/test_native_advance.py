@@ -28,9 +28,9 @@ from sslm.program.sequence_data import (
 )
 from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 from tests.eager_runs import at_once
 from tests.sequences import run
 from tests.tiny_models import MODEL_ID

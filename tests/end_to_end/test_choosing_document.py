@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from sslm.answering.request import AnswerOptions
 from sslm.engine.model import Model
-from sslm.engine.request import AnswerOptions
 from sslm.sampling.options import ChoosingOptions
 from tests.converted import talking_artifact
 

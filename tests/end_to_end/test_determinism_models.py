@@ -18,14 +18,14 @@ from sslm.artifact import read_artifact
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.backends.reference.panels import panel_rows
 from sslm.backends.reference.rows import Watcher
-from sslm.engine.runner import ALL_UNITS, build_program
 from sslm.numerics.rounding import Int64Array
+from sslm.opening.runner import ALL_UNITS, build_program
 from sslm.program.ops import Linear
 from sslm.program.tensors import Encoding
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 
 
 @pytest.fixture(scope="module")

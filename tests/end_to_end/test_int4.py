@@ -10,8 +10,8 @@ from sslm.artifact import read_artifact
 from sslm.convert.artifact_evaluation import evaluate_artifact
 from sslm.convert.conversion import convert_gguf
 from sslm.convert.source import GgufModelSource
-from sslm.engine.runner import Runner, open_backend
 from sslm.native_library import available_tiers
+from sslm.opening.runner import Runner, open_backend
 from sslm.program.tensors import Encoding
 from tests.converted import STORIES_SOURCE, stories_artifact, stories_int4_artifact
 from tests.data import shared_data

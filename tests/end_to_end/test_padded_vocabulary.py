@@ -14,8 +14,6 @@ from sslm.convert.artifact_evaluation import evaluate_artifact
 from sslm.convert.conversion import convert_gguf
 from sslm.convert.source import GgufModelSource
 from sslm.engine.model import Model
-from sslm.engine.runner import Runner, open_backend
-from sslm.engine.tracing import run_traced
 from sslm.errors.model import SourceTensorShapeError
 from sslm.errors.runtime import (
     OptionRangeError,
@@ -25,8 +23,10 @@ from sslm.errors.runtime import (
 from sslm.errors.status import Status
 from sslm.errors.text import TokenizerIdError
 from sslm.native_library import available_tiers
+from sslm.opening.runner import Runner, open_backend
+from sslm.opening.tracing import run_traced
 from sslm.program.plan import NOT_ALLOWED
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
 from sslm.text.detokenizer import Detokenizer
 from tests.conftest import TIERS
 from tests.gguf_files import random_llama_gguf

@@ -10,11 +10,11 @@ from sslm.artifact import Artifact, read_artifact
 from sslm.artifact.saved_files import read_saved_file, write_saved_file
 from sslm.backends.native import NativeBackend
 from sslm.backends.reference import ReferenceBackend
-from sslm.engine.runner import build_program
 from sslm.native_library import TIERS, is_available
+from sslm.opening.runner import build_program
 from sslm.program.plan import Backend, Plan
-from sslm.runtime.saving import restore, save
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.sequences.options import SequenceOptions
 from tests.converted import stories_artifact
 from tests.sequences import end, new_pool, new_sequence, run, step
 from tests.tiny_models import MODEL_ID

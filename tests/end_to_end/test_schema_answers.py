@@ -19,7 +19,7 @@ from benchmarks.schema_cost import measured_cost
 from benchmarks.schema_model import Answer, Asked, SchemaModel
 from benchmarks.schema_questions import Question, questions
 
-from sslm.schema.spacing import Spacing
+from sslm.schema.regular.spacing import Spacing
 from tests.converted import talking_artifact
 
 NAMES = ("verdict", "pydantic_score")

@@ -4,7 +4,7 @@ import pytest
 
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.convert.source import GgufModelSource
-from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.sequences.kv_pool import KvPool
 from tests.data import shared_data
 from tests.tiny_models import Outcome, TinyModel, generate, quantized
 

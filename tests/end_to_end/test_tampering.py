@@ -8,8 +8,8 @@ import pytest
 
 from sslm.artifact import read_artifact
 from sslm.engine.model import Model
-from sslm.engine.runner import build_program
 from sslm.errors.artifact import SslmIntegrityError
+from sslm.opening.runner import build_program
 from sslm.program.program import Program
 from tests.converted import stories_artifact
 from tests.tampering import (

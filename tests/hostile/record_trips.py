@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sslm.answer_schemas.schema import Schema
 from sslm.engine.model import Model
-from sslm.engine.replay import replay_record
-from sslm.engine.runner import open_backend
-from sslm.engine.schema import Schema
-from sslm.formats.record_blob import encode_record
-from sslm.formats.record_reading import read_record
+from sslm.evidence.replay import replay_record
+from sslm.formats.records.reader import read_record
+from sslm.formats.records.writer import encode_record
+from sslm.opening.runner import open_backend
 from tests.converted import stories_artifact
 from tests.hostile.byte_sweep import Trip
 

@@ -9,10 +9,10 @@ from sslm.errors.base import SslmError, StateError
 from sslm.model.llama import build_llama
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.plan import Plan
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.saving import restore, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 from tests.converted import stories_artifact
 from tests.hostile.byte_sweep import Trip
 from tests.sequences import new_pool, new_sequence, run, step

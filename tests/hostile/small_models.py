@@ -21,12 +21,12 @@ from sslm.artifact import (
     write_artifact,
 )
 from sslm.backends.reference import ReferenceBackend
-from sslm.engine.runner import Runner
-from sslm.engine.tracing import run_traced, weight_digests
 from sslm.errors.text import TextNotEncodableError
 from sslm.model.config import ModelConfig, RopePairing
 from sslm.model.fraction_bits import FractionBits, LayerFractionBits
 from sslm.model.tensor_shapes import tensor_shapes
+from sslm.opening.runner import Runner
+from sslm.opening.tracing import run_traced, weight_digests
 from sslm.program.tensors import Encoding, Tensor
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.tokenizer import Tokenizer

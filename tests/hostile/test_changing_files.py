@@ -18,7 +18,7 @@ from sslm.errors.base import SslmError
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.runtime import MemoryBudgetError
 from sslm.formats import mapped_file
-from sslm.formats.gguf import read_gguf
+from sslm.formats.gguf.file import read_gguf
 from sslm.formats.mapped_file import MappedFile
 from tests.gguf_files import gguf_bytes
 from tests.hostile.small_models import (

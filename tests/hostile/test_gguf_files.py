@@ -43,9 +43,9 @@ from sslm.errors.reading import (
     NonZeroPaddingError,
     TruncatedFileError,
 )
-from sslm.formats.gguf import read_gguf
-from sslm.formats.gguf_tensors import dequantize
-from sslm.formats.gguf_types import TENSOR_TYPES, TensorType
+from sslm.formats.gguf.file import read_gguf
+from sslm.formats.gguf.tensors import dequantize
+from sslm.formats.gguf.types import TENSOR_TYPES, TensorType
 from tests.call_count import CallCount
 from tests.gguf_files import (
     Typed,

@@ -15,11 +15,11 @@ from sslm.errors import model as model_errors
 from sslm.errors import reading as reading_errors
 from sslm.errors.base import SslmError
 from sslm.errors.canonical_json import JsonRangeError, JsonSyntaxError
-from sslm.formats.gguf import read_gguf
-from sslm.formats.gguf_tensors import dequantize
-from sslm.formats.gguf_types import TENSOR_TYPES
-from sslm.formats.sslm_container import SectionType
-from sslm.formats.sslm_json import decode_json
+from sslm.formats.gguf.file import read_gguf
+from sslm.formats.gguf.tensors import dequantize
+from sslm.formats.gguf.types import TENSOR_TYPES
+from sslm.formats.sslm.canonical_json import decode_json
+from sslm.formats.sslm.container import SectionType
 from tests.gguf_files import (
     Typed,
     Value,

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from sslm.errors.records import RecordIntegrityError
-from sslm.formats.record_blob import HEADER_SIZE_BYTES
+from sslm.formats.records.writer import HEADER_SIZE_BYTES
 from tests.hostile.record_trips import RecordSubject, record_subjects, record_trip
 from tests.hostile.spoiled_blobs import require_named_ends
 

@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from sslm.errors.saves import SaveIntegrityError
-from sslm.formats.save_blob import HEADER_SIZE_BYTES
-from sslm.runtime.saving import restore, save
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.formats.saves.writer import HEADER_SIZE_BYTES
+from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.sequences.options import SequenceOptions
 from tests.hostile.save_trips import SaveSubject, save_subjects, save_trip
 from tests.hostile.spoiled_blobs import require_named_ends
 from tests.sequences import new_pool, new_sequence, run

@@ -5,7 +5,7 @@ All bytes are changed by ``python -m benchmarks.hostile_saves --only schema``.
 
 import pytest
 
-from sslm.formats.schema_containers import HEADER_SIZE_BYTES
+from sslm.formats.schemas.containers import HEADER_SIZE_BYTES
 from tests.hostile.byte_sweep import cuts, flips, sweep
 from tests.hostile.schema_trips import schema_subjects, schema_trip
 from tests.saves import reseal_save, resize_save

@@ -17,10 +17,10 @@ from sslm.errors import model as model_errors
 from sslm.errors import reading as reading_errors
 from sslm.errors import text as text_errors
 from sslm.errors.base import SslmError
-from sslm.formats.save_blob import MAGIC as SEQUENCE_MAGIC
-from sslm.formats.schema_containers import MAGIC as SCHEMA_MAGIC
-from sslm.formats.session_blob import MAGIC as SESSION_MAGIC
-from sslm.formats.sslm_container import SectionType
+from sslm.formats.saves.session import MAGIC as SESSION_MAGIC
+from sslm.formats.saves.writer import MAGIC as SEQUENCE_MAGIC
+from sslm.formats.schemas.containers import MAGIC as SCHEMA_MAGIC
+from sslm.formats.sslm.container import SectionType
 from tests.unit.artifact import tiny_artifact
 from tests.unit.artifact.tiny_artifact import patched, read, reseal, sections_of, with_section
 

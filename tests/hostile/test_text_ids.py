@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
+from sslm.answering.cutoff import Cutoff
+from sslm.answering.generation import Generation, Request
 from sslm.artifact import TokenPair, read_artifact
 from sslm.artifact.golden import encode_golden
 from sslm.artifact.tokenizer_section import encode_vocabulary
 from sslm.convert.conversion import convert_gguf
-from sslm.engine.cutoff import Cutoff
-from sslm.engine.generation import Generation, Request
 from sslm.engine.model import Model
-from sslm.engine.runner import Runner, open_backend
 from sslm.errors.artifact import SectionsDisagreeError
 from sslm.errors.base import SslmError
 from sslm.errors.canonical_json import JsonRangeError
 from sslm.errors.model import SourceTensorShapeError
 from sslm.errors.runtime import TokenIdRangeError, TokenIdTypeError
 from sslm.errors.text import TokenizerIdError
-from sslm.formats.sslm_container import SectionType
+from sslm.formats.sslm.container import SectionType
+from sslm.opening.runner import Runner, open_backend
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.tokenizer import Tokenizer
 from tests.converted import stories_artifact

@@ -12,10 +12,10 @@ from sslm.convert.conversion import convert_gguf
 from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.engine.model import Model
-from sslm.formats.gguf import GgufFile, read_gguf
-from sslm.formats.gguf_metadata import MetadataArray
-from sslm.formats.gguf_tensors import dequantize
-from sslm.formats.sslm_container import SectionType
+from sslm.formats.gguf.file import GgufFile, read_gguf
+from sslm.formats.gguf.metadata import MetadataArray
+from sslm.formats.gguf.tensors import dequantize
+from sslm.formats.sslm.container import SectionType
 from sslm.text.tokenizer import Tokenizer
 from tests.hostile.byte_sweep import Trip
 from tests.hostile.small_models import golden_of, rewritten

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
-from sslm.formats.gguf import read_gguf
-from sslm.formats.gguf_tensors import dequantize
+from sslm.formats.gguf.file import read_gguf
+from sslm.formats.gguf.tensors import dequantize
 from sslm.model.config import SUPPORTED_ARCHITECTURES
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import Vocabulary

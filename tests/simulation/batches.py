@@ -16,7 +16,7 @@ from sslm.errors.runtime import (
 )
 from sslm.program.slice_time import SliceTime
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.stepper import Outcome, advance
+from sslm.runtime.slices.stepper import Outcome, advance
 from tests.simulation.expected import RefusedError
 from tests.simulation.models import model_named
 from tests.simulation.observing import all_of_sequence

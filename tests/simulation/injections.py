@@ -11,10 +11,11 @@ from sslm.program.choice import Choice
 from sslm.program.choice_data import ChoiceData
 from sslm.program.sequence_data import SequenceData
 from sslm.program.states import PAGE_TOKENS
-from sslm.runtime import freezing, sequence, sequence_state
-from sslm.runtime.kv_pool import PageHold
-from sslm.runtime.sequence_state import SequenceState
-from sslm.runtime.snapshot import Snapshot
+from sslm.runtime.sequences import freezing, sequence
+from sslm.runtime.sequences import state as sequence_state
+from sslm.runtime.sequences.kv_pool import PageHold
+from sslm.runtime.sequences.snapshot import Snapshot
+from sslm.runtime.sequences.state import SequenceState
 from tests.simulation import plans
 from tests.simulation.schema_injections import SCHEMA_INJECTIONS
 

@@ -3,9 +3,9 @@
 from dataclasses import fields
 from typing import Any
 
-from sslm.runtime.page_rows import pack_rows
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.snapshot import Snapshot, first_unsealed
+from sslm.runtime.sequences.page_rows import pack_rows
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.snapshot import Snapshot, first_unsealed
 from tests.simulation import expected
 from tests.simulation.answers import Bound, Place
 from tests.simulation.choices import WAYS

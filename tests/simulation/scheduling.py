@@ -7,11 +7,11 @@ from sslm.errors.runtime import ObjectClosedError
 from sslm.program.program import Program, SegmentKind
 from sslm.program.slice_time import SliceTime
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.scheduler import Scheduler
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.stepper import Outcome
-from sslm.runtime.time_slices import SliceBudget
-from sslm.runtime.unit_costs import UnitCosts
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.scheduler import Scheduler
+from sslm.runtime.slices.stepper import Outcome
+from sslm.runtime.slices.time_slices import SliceBudget
+from sslm.runtime.slices.unit_costs import UnitCosts
 from tests.simulation.batches import Batch, member
 from tests.simulation.expected import RefusedError
 from tests.simulation.simulation import Simulation, WrongError

@@ -1,10 +1,10 @@
 """Operations that follow schemas."""
 
 from sslm.program.program import Program
-from sslm.runtime.following import admit_beginning
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.snapshot import Snapshot
-from sslm.schema.bound_schema import BoundSchema
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.schema_steps import admit_beginning
+from sslm.runtime.sequences.snapshot import Snapshot
+from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.simulation import expected
 from tests.simulation.answers import Bound
 from tests.simulation.schemas import compiled

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sslm.runtime import freezing, sequence, sequence_state
-from sslm.runtime.binding import Binding, Place
-from sslm.runtime.sequence_state import SequenceState
-from sslm.runtime.snapshot import SchemaPoint, Snapshot
-from sslm.schema.bound_schema import ANY_COUNT, START
+from sslm.runtime.sequences import freezing, sequence
+from sslm.runtime.sequences import state as sequence_state
+from sslm.runtime.sequences.schema_binding import Binding, Place
+from sslm.runtime.sequences.snapshot import SchemaPoint, Snapshot
+from sslm.runtime.sequences.state import SequenceState
+from sslm.schema.tokens.bound_schema import ANY_COUNT, START
 
 
 def _stand_behind_the_chosen_one(original: Callable[..., None]) -> Any:

@@ -5,12 +5,12 @@ from typing import Any
 
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import MemoryRefusedError
-from sslm.runtime.kv_pool import KvPool, PageHold
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore, restore_into, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.snapshot import Snapshot
+from sslm.runtime.saves.saving import restore, restore_into, save
+from sslm.runtime.sequences.kv_pool import KvPool, PageHold
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.snapshot import Snapshot
 from tests.simulation import expected
 from tests.simulation.allocations import failing_allocation
 from tests.simulation.choices import WAYS, Rule

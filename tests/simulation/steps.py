@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequences.sequence import Sequence
 from tests.simulation import expected
 
 Real = TypeVar("Real")

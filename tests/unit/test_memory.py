@@ -20,7 +20,7 @@ from sslm.memory import (
     prefer_huge_pages,
 )
 from sslm.program.states import StateLayout
-from sslm.runtime.kv_pool import KvPool
+from sslm.runtime.sequences.kv_pool import KvPool
 from tests.forking import in_child
 from tests.huge_pages import SIZE, huge_bytes_of, plain_anonymous, plain_file, require_huge_pages
 

@@ -199,9 +199,9 @@ import gc
 from sslm.backends.native import NativeBackend
 from sslm.errors.program import OpShapeError
 from sslm.program.stepping import begin_chunk
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.options import SequenceOptions
 from tests.toy_programs import moving_average_model
 
 gc.disable()

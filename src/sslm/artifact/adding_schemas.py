@@ -9,7 +9,7 @@ from sslm.artifact.block_writer import BlockWriter
 from sslm.artifact.prepared_schema import PreparedSchema
 from sslm.artifact.reading import read_artifact
 from sslm.errors.schema_files import SchemaNameTakenError
-from sslm.formats.sslm_container import (
+from sslm.formats.sslm.container import (
     SectionType,
     encode_head,
     read_container,

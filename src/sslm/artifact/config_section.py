@@ -7,7 +7,7 @@ from sslm import limits
 from sslm.errors.artifact import ArithmeticVersionError, SectionsDisagreeError
 from sslm.errors.canonical_json import JsonTextError
 from sslm.formats.bounded_reader import U32_MAX
-from sslm.formats.sslm_json import JsonFields, JsonValue, decode_json, encode_json
+from sslm.formats.sslm.canonical_json import JsonFields, JsonValue, decode_json, encode_json
 from sslm.model.config import (
     ModelConfig,
     RopePairing,

@@ -6,8 +6,14 @@ from functools import partial
 
 from sslm import limits
 from sslm.errors.artifact import SectionsDisagreeError
-from sslm.formats.sslm_json import JsonFields, JsonValue, decode_json, encode_json, hexadecimal
-from sslm.formats.sslm_json import integer as json_integer
+from sslm.formats.sslm.canonical_json import (
+    JsonFields,
+    JsonValue,
+    decode_json,
+    encode_json,
+    hexadecimal,
+)
+from sslm.formats.sslm.canonical_json import integer as json_integer
 from sslm.model.config import ModelConfig
 from sslm.program.plan import DIGEST_SIZE_BYTES
 

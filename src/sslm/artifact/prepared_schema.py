@@ -8,20 +8,20 @@ from sslm.artifact.schema_options import decode_options, encode_options, require
 from sslm.artifact.stored_schemas import require_vocabulary
 from sslm.errors.schema_files import SchemaNameError
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.schema_automaton import Row
-from sslm.formats.schema_blob import SchemaRecord, encode_schema, read_schema
-from sslm.formats.schema_masks import mask_order
 from sslm.formats.schema_names import is_schema_name
-from sslm.formats.schema_tables import StateTables
-from sslm.schema.budget import Budget, Report
-from sslm.schema.canonical import canonical_json
-from sslm.schema.compiling import CompiledSchema, compile_schema
-from sslm.schema.document import read_document
-from sslm.schema.options import SchemaOptions
-from sslm.schema.spans import OnlyTokens, Split
-from sslm.schema.step_table import NO_STATE, ByteAutomaton, StepTable
-from sslm.schema.token_tables import TokenTables, build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.formats.schemas.automaton import Row
+from sslm.formats.schemas.blob import SchemaRecord, encode_schema, read_schema
+from sslm.formats.schemas.masks import mask_order
+from sslm.formats.schemas.tables import StateTables
+from sslm.schema.documents.canonical import canonical_json
+from sslm.schema.documents.document import read_document
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.regular.budget import Budget, Report
+from sslm.schema.schema_compiler import CompiledSchema, compile_schema
+from sslm.schema.tokens.spans import OnlyTokens, Split
+from sslm.schema.tokens.step_table import NO_STATE, ByteAutomaton, StepTable
+from sslm.schema.tokens.tables import TokenTables, build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,7 +101,7 @@ def prepare_schema(
 
     Raises:
         UnspellableSchemaError, SchemaBudgetError: As
-            :func:`sslm.schema.token_tables.build_token_tables`.
+            :func:`sslm.schema.tokens.tables.build_token_tables`.
         SchemaCapacityError: If it is larger than those that files hold.
     """
     table = _table(compiled.automaton)
@@ -135,8 +135,8 @@ def decode_schema(reader: BoundedReader) -> PreparedSchema:
     """Check a compiled schema, which is all that a reader holds from where it is on.
 
     Whether its tables are those of its automaton is for
-    :func:`sslm.schema.cross_check.first_difference`, and whether its automaton is that of its
-    document for :func:`compiles_alike`.
+    ``cross_check.first_difference``, and whether its automaton is that of its document for
+    :func:`compiles_alike`.
 
     Raises:
         ArtifactError: One class per defect; see ``sslm.errors.schema_files``.

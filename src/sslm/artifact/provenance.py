@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sslm.formats.sslm_json import JsonFields, decode_json, encode_json
+from sslm.formats.sslm.canonical_json import JsonFields, decode_json, encode_json
 
 _TEXT_SIZE_CHARS_MAX: Final = 1024
 _OPTION_COUNT_MAX: Final = 64

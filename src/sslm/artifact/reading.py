@@ -21,8 +21,8 @@ from sslm.errors.artifact import (
 )
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.mapped_file import MappedFile
-from sslm.formats.sslm_container import Section, SectionType, model_identity, read_container
-from sslm.formats.sslm_tensors import TensorRecord, read_manifest
+from sslm.formats.sslm.container import Section, SectionType, model_identity, read_container
+from sslm.formats.sslm.tensors import TensorRecord, read_manifest
 from sslm.program.tensors import Encoding, Tensor, size_bytes
 
 

@@ -11,8 +11,8 @@ from sslm.errors.reading import unreadable
 from sslm.errors.records import NotARecordError
 from sslm.errors.saves import NotASaveError
 from sslm.formats.mapped_file import open_regular_file
-from sslm.formats.record_blob import MAGIC as RECORD_MAGIC
-from sslm.formats.save_blob import MAGIC as SAVE_MAGIC
+from sslm.formats.records.writer import MAGIC as RECORD_MAGIC
+from sslm.formats.saves.writer import MAGIC as SAVE_MAGIC
 
 
 def write_saved_file(path: str | os.PathLike[str], blob: bytes) -> None:
@@ -22,7 +22,7 @@ def write_saved_file(path: str | os.PathLike[str], blob: bytes) -> None:
 
     Args:
         path: The file's name.
-        blob: As :func:`sslm.runtime.saving.save` returns it.
+        blob: As :func:`sslm.runtime.saves.saving.save` returns it.
 
     Raises:
         DiskFullError: If the disk, or the quota on it, has no room; the former file is still there.
@@ -41,8 +41,7 @@ def read_saved_file(
     Args:
         path: The file's name.
         size_at_most_bytes: The largest file to take in: what
-            :func:`sslm.runtime.saving.save_size_bytes_max` says for the sequence that is to be
-            restored. None is any.
+            ``save_size_bytes_max`` says for the sequence that is to be restored. None is any.
 
     Raises:
         NotASaveError: If it begins otherwise; no more of it was read.

@@ -8,7 +8,7 @@ from sslm.artifact.file_bytes import CopiedFile
 from sslm.artifact.prepared_schema import PreparedSchema, decode_schema
 from sslm.artifact.saved_files import beginning_of
 from sslm.errors.schema_files import NotASchemaFileError
-from sslm.formats.schema_containers import (
+from sslm.formats.schemas.containers import (
     HEADER_SIZE_BYTES,
     MAGIC,
     encode_schema_file,

@@ -7,11 +7,11 @@ from sslm.errors.base import SchemaError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_files import SchemaDocumentError
 from sslm.formats.bounded_reader import U32_MAX
-from sslm.formats.sslm_json import JsonFields, JsonValue, decode_json, encode_json
-from sslm.schema.canonical import canonical_json
-from sslm.schema.compiling import COMPILER_VERSION
-from sslm.schema.document import read_document
-from sslm.schema.options import ADDED_CHOICES, SchemaOptions
+from sslm.formats.sslm.canonical_json import JsonFields, JsonValue, decode_json, encode_json
+from sslm.schema.documents.canonical import canonical_json
+from sslm.schema.documents.document import read_document
+from sslm.schema.documents.options import ADDED_CHOICES, SchemaOptions
+from sslm.schema.schema_compiler import COMPILER_VERSION
 
 _CHOICE_SIZE_CHARS_MAX: Final = 16
 

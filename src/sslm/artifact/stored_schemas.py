@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from sslm.errors.schema_files import SchemaVocabularyError, UnknownSchemaError
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.schema_containers import encode_schema_section, read_schema_section
+from sslm.formats.schemas.containers import encode_schema_section, read_schema_section
 from sslm.hashes import Sha256
 
 if TYPE_CHECKING:

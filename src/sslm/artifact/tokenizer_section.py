@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sslm.errors.text import TokenizerUnsupportedError
-from sslm.formats.sslm_tokenizer import TokenizerRecord, encode_tokenizer, read_tokenizer
+from sslm.formats.sslm.tokenizer import TokenizerRecord, encode_tokenizer, read_tokenizer
 from sslm.text.vocabulary import PreTokenizer, TokenizerKind, Vocabulary
 
 

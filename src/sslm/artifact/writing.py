@@ -13,14 +13,14 @@ from sslm.artifact.provenance import Provenance, decode_provenance, encode_prove
 from sslm.artifact.tensor_checks import check_tensor
 from sslm.artifact.tokenizer_section import encode_vocabulary
 from sslm.errors.artifact import SectionsDisagreeError, TensorSupplyError
-from sslm.formats.sslm_container import (
+from sslm.formats.sslm.container import (
     SectionPlace,
     SectionType,
     aligned,
     encode_head,
     section_places,
 )
-from sslm.formats.sslm_tensors import (
+from sslm.formats.sslm.tensors import (
     TENSOR_ALIGNMENT_BYTES,
     TensorRecord,
     encode_manifest,

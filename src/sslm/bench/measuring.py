@@ -12,7 +12,7 @@ from sslm.bench.ceiling import ReadCeiling
 from sslm.bench.timed_backend import TimedBackend
 from sslm.bench.traffic import Traffic
 from sslm.bench.workload import workload
-from sslm.engine.runner import Runner
+from sslm.opening.runner import Runner
 from sslm.program.plan import CHUNK_ROWS_MAX
 
 Progress = Callable[[int, int], None]

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from sslm.bench.cases import Case
-from sslm.engine.runner import Runner
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.opening.runner import Runner
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 
 
 class Workload:

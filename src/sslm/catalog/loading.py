@@ -4,16 +4,16 @@ import os
 from pathlib import Path
 
 from sslm import limits
+from sslm.arguments import checked_path, require_bool, require_callback
 from sslm.catalog.adding import Progress, add_known_model
 from sslm.catalog.cache import Cache, cache_folder
 from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
 from sslm.catalog.resolving import is_path, unknown_model
 from sslm.engine.model import Model
-from sslm.engine.opening import checked_sha256, model_source
-from sslm.engine.options import checked_path, require_bool, require_callback
 from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import CachedModelError
 from sslm.errors.engine import ModelHashMismatchError
+from sslm.opening.model_file import checked_sha256, model_source
 from sslm.program.parallel_for import ParallelFor
 
 

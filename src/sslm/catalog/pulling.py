@@ -17,12 +17,12 @@ from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
 from sslm.catalog.names import name_of_file
 from sslm.catalog.pinned_files import NamedReader, file_sha256, sha256_of_copy
 from sslm.catalog.resolving import is_path, unknown_model
-from sslm.engine.opening import checked_sha256
-from sslm.engine.runner import build_program
 from sslm.errors.catalog import ModelNameError, PackageUnknownError
 from sslm.errors.engine import ModelHashMismatchError
 from sslm.errors.reading import unreadable
 from sslm.formats.mapped_file import open_regular_file
+from sslm.opening.model_file import checked_sha256
+from sslm.opening.runner import build_program
 from sslm.threads import open_file
 
 _COPIED: Final = {"copied": "sslm"}

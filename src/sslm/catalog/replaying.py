@@ -4,18 +4,17 @@ import os
 from pathlib import Path
 
 from sslm import limits
-from sslm.arguments import checked_int
+from sslm.arguments import checked_int, checked_path, require_callback
 from sslm.artifact import Artifact
 from sslm.catalog.adding import is_sound
 from sslm.catalog.cache import Cache, cache_folder
 from sslm.catalog.loading import model_path
 from sslm.engine.model import Model
-from sslm.engine.opening import checked_threads, open_artifact
-from sslm.engine.options import checked_path, require_callback
-from sslm.engine.records import Record, as_record
-from sslm.engine.replay import Progress, ReplayReport, replay_record
-from sslm.engine.runner import open_backend
 from sslm.errors.records import RecordModelMissingError
+from sslm.evidence.records import Record, as_record
+from sslm.evidence.replay import Progress, ReplayReport, replay_record
+from sslm.opening.model_file import checked_threads, open_artifact
+from sslm.opening.runner import open_backend
 from sslm.text.tokenizer import Tokenizer
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sslm.cli import (
+from sslm.cli.commands import (
     batch,
     bench,
     chat,
@@ -24,8 +24,8 @@ from sslm.cli import (
 )
 from sslm.cli.exit_codes import USAGE
 from sslm.cli.failures import explain
-from sslm.cli.manners import Program
-from sslm.cli.output import complain, print_text
+from sslm.cli.options.manners import Program
+from sslm.cli.screen.output import complain, print_text
 from sslm.version import VERSION
 
 COMMANDS: Final = (

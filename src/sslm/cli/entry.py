@@ -25,7 +25,7 @@ def main() -> None:
     try:
         from sslm.cli.app import run
         from sslm.cli.failures import explain
-        from sslm.cli.output import use_utf8
+        from sslm.cli.screen.output import use_utf8
     except (MemoryError, ImportError, OSError) as error:
         if isinstance(error, MemoryError) or any(words in str(error) for words in _SHORT):
             # What would explain it is what could not be loaded.

@@ -24,7 +24,7 @@ from sslm.cli.exit_codes import (
     exit_code,
     message_as_typed,
 )
-from sslm.cli.output import complain, end_line, print_json, shown, silence
+from sslm.cli.screen.output import complain, end_line, print_json, shown, silence
 from sslm.cli.signals import told
 from sslm.errors.base import ArtifactError, NumericError, SchemaError, SslmError
 from sslm.errors.runtime import MemoryShortError

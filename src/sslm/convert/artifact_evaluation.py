@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from sslm.answering.logprobs import PromptLogprobs
 from sslm.artifact import Artifact
 from sslm.convert.evaluate import (
     Evaluation,
@@ -19,14 +20,13 @@ from sslm.convert.evaluate import (
 )
 from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
-from sslm.engine.logprobs import PromptLogprobs
-from sslm.engine.runner import Runner
 from sslm.errors.commands import SourceFileMismatchError
 from sslm.errors.model import SourceMismatchError
 from sslm.errors.reading import unreadable
 from sslm.formats.hashing import sha256_of
-from sslm.runtime.chunk import Chunk
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.opening.runner import Runner
+from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.sequences.options import SequenceOptions
 from sslm.threads import open_file
 
 _PIECE_SIZE_BYTES: Final = 1 << 20

@@ -28,13 +28,13 @@ from sslm.convert.integer_weights import IntegerWeights, read_integer_weights
 from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.convert.weight_formats import WeightFormats
-from sslm.engine.runner import Runner
-from sslm.engine.verification import verify
 from sslm.errors.convert import CalibrationError, ConversionDiffersError
 from sslm.errors.gguf import GgufWeightTooLargeError
 from sslm.errors.program import AccumulatorBoundError
+from sslm.evidence.verification import verify
 from sslm.hashes import Sha256
 from sslm.model.fraction_bits import FractionBits
+from sslm.opening.runner import Runner
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 

@@ -12,9 +12,9 @@ from sslm.convert.calibration_text import (
     GOLDEN_PROMPTS,
     TOKEN_PAIR_TEXTS,
 )
-from sslm.engine.runner import Runner
-from sslm.engine.tracing import run_traced, weight_digests
 from sslm.errors.text import TextNotEncodableError
+from sslm.opening.runner import Runner
+from sslm.opening.tracing import run_traced, weight_digests
 from sslm.text.tokenizer import Tokenizer
 
 ANSWER_TOKENS: Final = 8

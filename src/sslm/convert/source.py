@@ -22,9 +22,9 @@ from sslm.errors.model import (
     UnsupportedArchitectureError,
 )
 from sslm.formats.bounded_reader import U16_MAX
-from sslm.formats.gguf import GgufFile, GgufTensor, read_gguf
-from sslm.formats.gguf_metadata import GgufMetadata
-from sslm.formats.gguf_tensors import dequantize, dequantize_rows
+from sslm.formats.gguf.file import GgufFile, GgufTensor, read_gguf
+from sslm.formats.gguf.metadata import GgufMetadata
+from sslm.formats.gguf.tensors import dequantize, dequantize_rows
 from sslm.model.config import ModelConfig, weight_shapes
 
 Float32Array = npt.NDArray[np.float32]

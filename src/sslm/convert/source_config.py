@@ -15,9 +15,9 @@ from sslm.errors.model import (
     UnsupportedRopeScalingError,
 )
 from sslm.formats.bounded_reader import U32_MAX
-from sslm.formats.gguf import GgufFile
-from sslm.formats.gguf_metadata import GgufMetadata, MetadataArray
-from sslm.formats.gguf_types import ValueType
+from sslm.formats.gguf.file import GgufFile
+from sslm.formats.gguf.metadata import GgufMetadata, MetadataArray
+from sslm.formats.gguf.types import ValueType
 from sslm.model.config import ModelConfig, RopeScaling, RopeScalingKind
 
 _TOKENS_KEY: Final = "tokenizer.ggml.tokens"

@@ -8,10 +8,10 @@ from sslm.backends.reference.rows import Watcher
 from sslm.convert.integer_weights import IntegerWeights
 from sslm.model.fraction_bits import FractionBits
 from sslm.model.llama import build_llama
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence as TokenSequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence as TokenSequence
+from sslm.runtime.slices.stepper import advance, finished
 
 __all__ = ["Watcher", "run_texts"]
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Unpack
 
-from sslm.engine.async_stream import AsyncStream
-from sslm.engine.background import Background
-from sslm.engine.cutoff import Cutoff
-from sslm.engine.prompts import MessageLike, Prompt
-from sslm.engine.request import RecordedOptions
+from sslm.answering.async_stream import AsyncStream
+from sslm.answering.background import Background
+from sslm.answering.cutoff import Cutoff
+from sslm.answering.prompts import MessageLike, Prompt
+from sslm.answering.request import RecordedOptions
+from sslm.answering.results import Completion
 from sslm.engine.requests import Requests
-from sslm.engine.results import Completion
 
 
 class AsyncRequests(Requests):

@@ -7,20 +7,18 @@ from functools import partial
 from typing import Literal, Unpack, overload
 
 from sslm import limits
-from sslm.arguments import checked_int
+from sslm.answering.batch import DEFAULT_BATCH_SIZE, Batch
+from sslm.answering.cutoff import Cutoff, require_time
+from sslm.answering.prompts import Prompt, bounded_prompts
+from sslm.answering.request import AnswerOptions, Request, Wanted
+from sslm.answering.results import Completion
+from sslm.answering.rows import RowRequest, require_row, row_names
+from sslm.answering.token_source import Report
+from sslm.arguments import checked_int, require_bool, require_callback
 from sslm.engine.async_requests import AsyncRequests
-from sslm.engine.batch import DEFAULT_BATCH_SIZE, Batch
-from sslm.engine.cutoff import Cutoff
-from sslm.engine.options import require_bool, require_callback
-from sslm.engine.prompts import Prompt, bounded_prompts
-from sslm.engine.request import AnswerOptions, Request, Wanted
-from sslm.engine.requests import require_time
-from sslm.engine.results import Completion
-from sslm.engine.rows import RowRequest, require_row, row_names
 from sslm.engine.sliced_requests import SlicedRequests
-from sslm.engine.token_source import Report
 from sslm.errors.base import SslmError, StateError, as_value
-from sslm.runtime.token_ids import checked_token_ids
+from sslm.runtime.sequences.token_ids import checked_token_ids
 from sslm.sampling.seeds import row_seed
 
 

@@ -8,13 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from sslm import limits
-from sslm.arguments import checked_int
+from sslm.answer_schemas.model_schemas import ModelSchemas
+from sslm.answering.background import Background
+from sslm.answering.results import NANOSECONDS_PER_MS, Footprint
+from sslm.arguments import (
+    checked_int,
+    require_bool,
+    require_callback,
+)
 from sslm.artifact import Artifact
 from sslm.closing import Closing
-from sslm.engine.background import Background
-from sslm.engine.log import LOGGER
-from sslm.engine.model_schemas import ModelSchemas
-from sslm.engine.opening import (
+from sslm.engine.session_requests import SessionRequests
+from sslm.engine.several_requests import SeveralRequests
+from sslm.engine.sliced_requests import SlicedRequests
+from sslm.engine.spec import ModelSpec
+from sslm.errors.engine import NoChatTemplateError, NoGoldenRunsError
+from sslm.errors.runtime import (
+    NotCopyableError,
+    ObjectClosedError,
+)
+from sslm.evidence.verification import VerifyReport, verify
+from sslm.log import LOGGER
+from sslm.opening.model_file import (
     BUFFER_PATH,
     checked_threads,
     context_of,
@@ -23,30 +38,15 @@ from sslm.engine.opening import (
     require_no_spare_workspace,
     require_sha256,
 )
-from sslm.engine.options import (
-    require_bool,
-    require_callback,
-)
-from sslm.engine.results import NANOSECONDS_PER_MS, Footprint
-from sslm.engine.runner import Runner, open_backend
-from sslm.engine.session_requests import SessionRequests
-from sslm.engine.several_requests import SeveralRequests
-from sslm.engine.sliced_requests import SlicedRequests
-from sslm.engine.spec import ModelSpec
-from sslm.engine.verification import VerifyReport, verify
-from sslm.errors.engine import NoChatTemplateError, NoGoldenRunsError
-from sslm.errors.runtime import (
-    NotCopyableError,
-    ObjectClosedError,
-)
+from sslm.opening.runner import Runner, open_backend
 from sslm.program.parallel_for import ParallelFor
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.text_bounds import TextBounds
 from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from sslm.engine.schema import Schema
+    from sslm.answer_schemas.schema import Schema
 
 
 class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):

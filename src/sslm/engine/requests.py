@@ -7,30 +7,28 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Unpack, cast
 
-from sslm.engine.cutoff import Cutoff
-from sslm.engine.generation import Generation
-from sslm.engine.log import LOGGER
-from sslm.engine.model_schemas import ModelSchemas
-from sslm.engine.options import require_callback
-from sslm.engine.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
-from sslm.engine.recorded_schema import answer_schema_of
-from sslm.engine.records import Record, as_record, kept_ids, options_left
-from sslm.engine.reexecution import require_replayable
-from sslm.engine.request import AnswerOptions, RecordedOptions, Request, Wanted, wanted
-from sslm.engine.results import Completion
-from sslm.engine.runner import Runner
-from sslm.engine.stream import Stream
-from sslm.engine.token_source import Report
-from sslm.errors.native import RunCancelledError
+from sslm.answer_schemas.model_schemas import ModelSchemas
+from sslm.answering.cutoff import Cutoff, require_time
+from sslm.answering.generation import Generation
+from sslm.answering.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
+from sslm.answering.request import AnswerOptions, RecordedOptions, Request, Wanted, wanted
+from sslm.answering.results import Completion
+from sslm.answering.stream import Stream
+from sslm.answering.token_source import Report
+from sslm.arguments import require_callback
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
+from sslm.evidence.recorded_schema import answer_schema_of
+from sslm.evidence.records import Record, as_record, kept_ids, options_left
+from sslm.evidence.reexecution import require_replayable
+from sslm.opening.runner import Runner
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.chat_template import ChatTemplate
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from sslm.engine.answer_schema import SchemaBinder
+    from sslm.answer_schemas.binder import SchemaBinder
 
 
 class Requests(ABC):
@@ -213,7 +211,7 @@ class Requests(ABC):
         return "".join(texts) + detokenizer.finish()
 
     def _wanted(self, options: AnswerOptions) -> Wanted:
-        """Return what options ask for; see :func:`sslm.engine.request.wanted`."""
+        """Return what options ask for; see :func:`sslm.answering.request.wanted`."""
         return wanted(
             options,
             end_token_ids=self._stop_token_ids,
@@ -296,15 +294,6 @@ class Requests(ABC):
 
     def _request_stream(self, cutoff: Cutoff, request: Request) -> Stream:
         return Stream(Generation(self._runner, self.tokenizer, request, cutoff))
-
-
-def require_time(cutoff: Cutoff) -> None:
-    """Raise if a request is to end before it has begun, so that its prompt need not be read."""
-    if cutoff.is_cancelled:
-        raise RunCancelledError
-    if cutoff.remaining_s == 0:
-        LOGGER.debug("ended early after 0 answer tokens")
-        raise cutoff.exceeded()
 
 
 def require_date(date: object) -> None:

@@ -4,14 +4,13 @@ import datetime
 from dataclasses import replace
 
 from sslm import limits
-from sslm.arguments import checked_int
+from sslm.answering.results import SessionFootprint
+from sslm.arguments import checked_int, require_bool
+from sslm.conversation.memory import SessionSizes, session_sizes
+from sslm.conversation.session import Session
+from sslm.conversation.source import Conversation
 from sslm.engine.async_requests import AsyncRequests
-from sslm.engine.options import require_bool
 from sslm.engine.requests import require_date
-from sslm.engine.results import SessionFootprint
-from sslm.engine.session import Session
-from sslm.engine.session_memory import SessionSizes, session_sizes
-from sslm.engine.session_source import Conversation
 from sslm.text.message import Message
 
 
@@ -77,7 +76,7 @@ class SessionRequests(AsyncRequests):
             ArtifactError: If the bytes are damaged or of another model; one class per cause.
             SslmError: As :meth:`session`, and as computing raises it.
         """
-        from sslm.engine.session_saving import read_session, restore_states
+        from sslm.conversation.blob import read_session, restore_states
 
         saved = read_session(blob)
         sizes = self._session_sizes(context_tokens, state_bytes, checkpoint_bytes, checkpoint_count)

@@ -7,22 +7,21 @@ from functools import partial
 from typing import Unpack
 
 from sslm import limits
-from sslm.arguments import checked_int
-from sslm.engine.batch import DEFAULT_BATCH_SIZE, Batch
+from sslm.answering.batch import DEFAULT_BATCH_SIZE, Batch
+from sslm.answering.cutoff import Cutoff
+from sslm.answering.live_prefix import LivePrefix
+from sslm.answering.prompts import Prompt
+from sslm.answering.request import AnswerOptions, Request, Wanted, require_no_prompt_logprobs
+from sslm.answering.results import Completion
+from sslm.answering.token_source import Report
+from sslm.arguments import checked_int, require_callback
 from sslm.engine.batch_requests import BatchRequests
-from sslm.engine.cutoff import Cutoff
-from sslm.engine.live_prefix import LivePrefix
-from sslm.engine.options import require_callback
-from sslm.engine.prompts import Prompt
-from sslm.engine.request import AnswerOptions, Request, Wanted, require_no_prompt_logprobs
-from sslm.engine.results import Completion
-from sslm.engine.shared_pool import SharedPool
-from sslm.engine.token_source import Report
 from sslm.errors.base import SslmError
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import MemoryBudgetError
+from sslm.opening.shared_pool import SharedPool
 from sslm.program.states import PAGE_TOKENS
-from sslm.runtime.kv_pool import page_count_for
+from sslm.runtime.sequences.kv_pool import page_count_for
 from sslm.sampling.seeds import answer_seed
 
 

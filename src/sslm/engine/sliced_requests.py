@@ -3,18 +3,18 @@
 from abc import ABC, abstractmethod
 from typing import Unpack
 
+from sslm.answer_schemas.model_schemas import ModelSchemas
+from sslm.answering.live_prefix import LivePrefix
+from sslm.answering.live_scheduler import LiveScheduler
+from sslm.answering.live_sequence import LiveSequence
+from sslm.answering.prompts import Prompt
+from sslm.answering.request import AnswerOptions
+from sslm.answering.request_maker import RequestMaker
 from sslm.arguments import checked_int
-from sslm.engine.live_prefix import LivePrefix
-from sslm.engine.live_scheduler import LiveScheduler
-from sslm.engine.live_sequence import LiveSequence
-from sslm.engine.model_schemas import ModelSchemas
-from sslm.engine.prompts import Prompt
-from sslm.engine.request import AnswerOptions
-from sslm.engine.request_maker import RequestMaker
-from sslm.engine.runner import Runner
-from sslm.engine.shared_pool import SharedPool, pool_size_bytes
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
+from sslm.opening.runner import Runner
+from sslm.opening.shared_pool import SharedPool, pool_size_bytes
 from sslm.text.tokenizer import Tokenizer
 
 

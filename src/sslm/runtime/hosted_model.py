@@ -11,12 +11,12 @@ from sslm.errors.runtime import (
     OptionRangeError,
 )
 from sslm.program.program import Program
-from sslm.runtime.kv_pool import KvPool
 from sslm.runtime.owning_process import OwningProcess
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.saves.saving import restore
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.turns import Turn, Turns
 
 
@@ -50,7 +50,7 @@ class HostedModel:
         Raises:
             ObjectClosedError: If the model is closed.
             ForkedProcessError: If another process made it.
-            SslmError: As :class:`sslm.runtime.sequence.Sequence` raises it.
+            SslmError: As :class:`sslm.runtime.sequences.sequence.Sequence` raises it.
         """
         return self._keep(lambda: Sequence(self.program, pool, self.model_id, options))
 
@@ -60,7 +60,7 @@ class HostedModel:
         Raises:
             ObjectClosedError: If the model is closed.
             ForkedProcessError: If another process made it.
-            SslmError: As :func:`sslm.runtime.saving.restore` does.
+            SslmError: As :func:`sslm.runtime.saves.saving.restore` does.
         """
         return self._keep(lambda: restore(blob, self.program, pool, self.model_id, options))
 

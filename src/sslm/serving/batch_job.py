@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final, cast
 
 from sslm import limits
+from sslm.answer_schemas.binder import Finish
+from sslm.answer_schemas.schema import Schema
+from sslm.answering.batch import DEFAULT_BATCH_SIZE
+from sslm.answering.request import AnswerOptions
+from sslm.answering.results import Completion
+from sslm.answering.rows import RowRequest
 from sslm.arguments import checked_int
-from sslm.engine.answer_schema import Finish
-from sslm.engine.batch import DEFAULT_BATCH_SIZE
 from sslm.engine.model import Model
-from sslm.engine.request import AnswerOptions
-from sslm.engine.results import Completion
-from sslm.engine.rows import RowRequest
-from sslm.engine.schema import Schema
 from sslm.errors.base import ArgumentError, ArtifactError, NumericError, SchemaError, SslmError
 from sslm.errors.batches import BatchModelError, BatchValueError
 from sslm.errors.showing import briefly

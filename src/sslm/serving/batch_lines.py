@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Final
 
-from sslm.engine.results import Completion
+from sslm.answering.results import Completion
 from sslm.errors.base import SslmError
 from sslm.errors.showing import presentable
 from sslm.hashes import Sha256

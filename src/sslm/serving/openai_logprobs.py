@@ -1,6 +1,6 @@
 """Log-probabilities as the OpenAI interface has them."""
 
-from sslm.engine.results import Completion
+from sslm.answering.results import Completion
 from sslm.sampling.logprobs import Logprob
 from sslm.text.tokenizer import Tokenizer
 

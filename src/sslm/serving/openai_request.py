@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from sslm import limits
-from sslm.engine.request import AnswerOptions
-from sslm.engine.rows import RowRequest
+from sslm.answering.request import AnswerOptions
+from sslm.answering.rows import RowRequest
 from sslm.errors.batches import BatchFieldError, BatchModelError, BatchValueError
 from sslm.errors.showing import briefly, int_range
 from sslm.serving.json_text import JsonValue

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from sslm.errors.batches import BatchFieldError, BatchValueError
 from sslm.errors.showing import briefly
-from sslm.schema.canonical import canonical_json
-from sslm.schema.document import read_document
+from sslm.schema.documents.canonical import canonical_json
+from sslm.schema.documents.document import read_document
 from sslm.serving.json_text import JsonValue
 
 FIELDS: Final = ("response_format", "schema", "finish", "end_of_text")

@@ -13,8 +13,8 @@ from sslm.errors.commands import OutputIsFolderError
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.runtime import MemoryBudgetError
 from sslm.errors.saves import NotASaveError
-from sslm.formats.save_blob import encode_save
-from sslm.formats.save_reading import read_save
+from sslm.formats.saves.reader import read_save
+from sslm.formats.saves.writer import encode_save
 from tests.file_sizes import file_size_limit
 from tests.saves import IDS_ONLY, MID_CHUNK, SAVED
 

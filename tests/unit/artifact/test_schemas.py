@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sslm import limits
+from sslm.answer_schemas.schema import Schema
 from sslm.artifact import read_artifact
 from sslm.artifact.adding_schemas import add_schemas
 from sslm.engine.model import Model
-from sslm.engine.schema import Schema
 from sslm.errors.artifact import SslmIntegrityError
 from sslm.errors.base import ArtifactError
 from sslm.errors.commands import OutputExistsError
@@ -22,8 +22,8 @@ from sslm.errors.schema_files import (
     StoredSchemaNameError,
     UnknownSchemaError,
 )
-from sslm.formats.schema_containers import encode_schema_section
-from sslm.formats.sslm_container import SectionType
+from sslm.formats.schemas.containers import encode_schema_section
+from sslm.formats.sslm.container import SectionType
 from tests.converted import stories_artifact
 from tests.schema_files import SMALL, small_schema
 from tests.unit.artifact.tiny_artifact import sections_of, with_section

@@ -17,7 +17,7 @@ from sslm.artifact import (
     write_artifact,
 )
 from sslm.artifact.reading import artifact_from
-from sslm.formats.sslm_container import SectionType, section_places
+from sslm.formats.sslm.container import SectionType, section_places
 from sslm.model.config import ModelConfig, RopePairing
 from sslm.model.fraction_bits import FractionBits, LayerFractionBits
 from sslm.program.tensors import Encoding, Tensor, size_bytes

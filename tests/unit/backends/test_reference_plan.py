@@ -25,10 +25,10 @@ from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program
 from sslm.program.stepping import begin_chunk
 from sslm.program.tensors import Encoding, Tensor, Tensors
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 from tests.backends.random_program import RandomProgram, Shape
 from tests.tiny_models import MODEL_ID, TinyModel, generate, tiny_llama
 from tests.toy_programs import int32_tensor, moving_average_model

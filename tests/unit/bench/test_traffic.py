@@ -5,7 +5,7 @@ import pytest
 from sslm.artifact import Artifact, read_artifact
 from sslm.bench import Case
 from sslm.bench.traffic import Traffic
-from sslm.engine.runner import build_program
+from sslm.opening.runner import build_program
 from tests.converted import stories_artifact
 
 

@@ -15,7 +15,7 @@ import pytest
 from sslm.cli.app import run
 from sslm.engine.model import Model
 from sslm.errors.batches import BatchInputChangedError
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
 from sslm.sampling.seeds import answer_seed, row_seed
 from sslm.serving.batch_input import BatchInput
 from sslm.serving.batch_job import BatchJob

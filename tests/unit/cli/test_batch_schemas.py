@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from sslm.answer_schemas.schema import Schema
 from sslm.artifact.adding_schemas import add_schemas
 from sslm.engine.model import Model
-from sslm.engine.schema import Schema
 from sslm.sampling.seeds import row_seed
 from sslm.serving.batch_input import BatchInput
 from sslm.serving.batch_job import BatchJob

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from sslm.cli.answers import read_answer
+from sslm.answering.results import Completion
 from sslm.cli.app import run
-from sslm.cli.output import print_text
+from sslm.cli.screen.answers import read_answer
+from sslm.cli.screen.output import print_text
 from sslm.engine.model import Model
-from sslm.engine.results import Completion
 from sslm.text.message import Message
 from tests.special_files import KINDS, kind_of, make_special
 from tests.unit.cli.commands import Commands
@@ -325,7 +325,7 @@ def _interrupt_after(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
         if len(shown) == pieces:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("sslm.cli.conversation.print_text", show)
+    monkeypatch.setattr("sslm.cli.commands.conversation.print_text", show)
 
 
 def test_ctrl_c_keeps_what_was_shown(
@@ -362,7 +362,7 @@ def test_ctrl_c_before_the_answer_drops_the_message_and_says_so(
                 raise KeyboardInterrupt
         return read(start, **options)
 
-    monkeypatch.setattr("sslm.cli.conversation.read_answer", read_or_interrupt)
+    monkeypatch.setattr("sslm.cli.commands.conversation.read_answer", read_or_interrupt)
     assert run(["chat", "-m", str(talker), "--max-tokens", "8"]) == 0
     notes = capsys.readouterr().err
     assert notes.count("nothing of an answer was shown yet, so the message was dropped") == 1

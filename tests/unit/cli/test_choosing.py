@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sslm.answer_schemas.schema import Schema
 from sslm.artifact.adding_schemas import add_schemas
 from sslm.cli.app import run
 from sslm.engine.model import Model
-from sslm.engine.schema import Schema
 from tests.converted import talking_artifact
 from tests.unit.cli.commands import Commands
 

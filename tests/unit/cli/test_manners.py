@@ -16,10 +16,10 @@ import typer
 
 from sslm.cli.app import app, run
 from sslm.cli.failures import explain
-from sslm.cli.options import _BACKENDS, size_bytes
-from sslm.cli.output import Report, print_json, print_table, print_text, progress, quiet
-from sslm.cli.unmeasured import compiling, unmeasured
-from sslm.engine.runner import BACKENDS
+from sslm.cli.options.model import _BACKENDS, size_bytes
+from sslm.cli.screen.output import Report, print_json, print_table, print_text, progress, quiet
+from sslm.cli.screen.unmeasured import compiling, unmeasured
+from sslm.opening.runner import BACKENDS
 from tests.converted import STORIES_SOURCE, stories_artifact
 from tests.data import shared_data
 from tests.unit.cli.commands import Commands
@@ -155,8 +155,8 @@ def test_a_file_that_cannot_be_read_is_a_bad_input_file(
 def test_work_that_cannot_tell_how_far_it_is_is_seen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sslm.cli.output._DELAY_NS", 1)
-    monkeypatch.setattr("sslm.cli.unmeasured._REMINDER_S", 0.001)
+    monkeypatch.setattr("sslm.cli.screen.output._DELAY_NS", 1)
+    monkeypatch.setattr("sslm.cli.screen.unmeasured._REMINDER_S", 0.001)
     before = threading.active_count()
     told: list[str] = []
 
@@ -225,7 +225,7 @@ def test_compiling_a_schema_is_seen(
         told.append(what)
         yield lambda part, done, total: parts.append(part)
 
-    monkeypatch.setattr("sslm.cli.unmeasured.unmeasured", taking_note)
+    monkeypatch.setattr("sslm.cli.screen.unmeasured.unmeasured", taking_note)
     for module in ("schema_add", "schema_show", "generate"):
         monkeypatch.setattr(f"sslm.cli.{module}.unmeasured", taking_note)
     assert run([names.get(word, word) for word in command.split()]) == 0
@@ -254,7 +254,7 @@ def test_the_last_line_about_every_kind_of_work_says_that_it_is_done(
     command: str,
     kinds: set[str],
 ) -> None:
-    monkeypatch.setattr("sslm.cli.output._DELAY_NS", 0)
+    monkeypatch.setattr("sslm.cli.screen.output._DELAY_NS", 0)
     monkeypatch.setenv("SSLM_CACHE_DIR", str(tmp_path / "cache"))
     places = {
         "SOURCE": STORIES_SOURCE if "eval" in command else tiny_source(tmp_path),
@@ -461,7 +461,7 @@ def test_the_cache_of_the_environment_counts_unless_it_is_empty(
 def test_work_of_which_nobody_knows_the_end_has_no_percent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sslm.cli.output._DELAY_NS", 0)
+    monkeypatch.setattr("sslm.cli.screen.output._DELAY_NS", 0)
     with progress(is_shown=True) as report:
         report("waiting for another process", 3, 0)
     assert capsys.readouterr().err == "waiting for another process\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sslm.engine import prove as prove_module
-from sslm.engine.prove import ProofReport
+from sslm.evidence import prove as prove_module
+from sslm.evidence.prove import ProofReport
 from tests.unit.cli.commands import Commands
 
 PROMPT = "Once upon a time"

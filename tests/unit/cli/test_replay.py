@@ -13,8 +13,8 @@ import pytest
 
 from sslm.catalog.cache import Cache
 from sslm.cli.app import run
-from sslm.engine.records import read_record
-from sslm.formats.record_blob import encode_record
+from sslm.evidence.records import read_record
+from sslm.formats.records.writer import encode_record
 from tests.unit.cli.commands import Commands, start
 
 PROMPT = "Once upon a time"

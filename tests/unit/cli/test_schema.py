@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sslm.cli.schema_options import _OPTIONS
+from sslm.answer_schemas.schema import Schema
+from sslm.cli.options.schema import _OPTIONS
 from sslm.engine.model import Model
-from sslm.engine.schema import Schema
-from sslm.schema.options import SchemaOptions
+from sslm.schema.documents.options import SchemaOptions
 from tests.schema_files import SMALL, text
 from tests.unit.cli.commands import Commands
 

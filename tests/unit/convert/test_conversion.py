@@ -16,7 +16,6 @@ from sslm.convert import conversion
 from sslm.convert.calibration_text import CALIBRATION_TEXTS, GOLDEN_PROMPTS
 from sslm.convert.conversion import convert_gguf
 from sslm.engine.model import Model
-from sslm.engine.runner import Runner, open_backend
 from sslm.errors.artifact import DiskFullError, StorageFailedError, UnwritableFileError
 from sslm.errors.base import SslmError
 from sslm.errors.commands import OutputExistsError, OutputNotFileError
@@ -24,11 +23,12 @@ from sslm.errors.convert import ConversionDiffersError
 from sslm.errors.gguf import GgufWeightTooLargeError
 from sslm.errors.model import SourceTensorMissingError
 from sslm.errors.runtime import OptionRangeError
-from sslm.formats.gguf import read_gguf
-from sslm.formats.gguf_tensors import dequantize
+from sslm.formats.gguf.file import read_gguf
+from sslm.formats.gguf.tensors import dequantize
+from sslm.opening.runner import Runner, open_backend
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 from tests.gguf_files import random_llama_gguf

@@ -9,9 +9,9 @@ import pytest
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.errors import text as errors
 from sslm.errors.gguf import GgufMissingKeyError
-from sslm.formats.gguf import read_gguf
-from sslm.formats.gguf_metadata import GgufMetadata, MetadataArray, MetadataValue
-from sslm.formats.gguf_types import ValueType
+from sslm.formats.gguf.file import read_gguf
+from sslm.formats.gguf.metadata import GgufMetadata, MetadataArray, MetadataValue
+from sslm.formats.gguf.types import ValueType
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType
 from tests.data import shared_data

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from sslm.answering.results import Completion
 from sslm.engine.model import Model
-from sslm.engine.results import Completion
 from sslm.sampling.seeds import row_seed
 
 

@@ -13,9 +13,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import sslm
+from sslm.answer_schemas.schema import Schema
 from sslm.artifact.adding_schemas import add_schemas
 from sslm.engine.model import Model
-from sslm.engine.schema import Schema
 from sslm.errors.binding import SchemaBudgetTokensError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_files import SchemaSourceError
@@ -129,7 +129,7 @@ def test_objects_of_the_class_come_back(model: Model) -> None:
     }
     found = model.generate("Hello", schema=schema, max_tokens=100)
     assert found.parsed == schema["const"]
-    from sslm.engine.answer_schema import parse_as
+    from sslm.answer_schemas.binder import parse_as
 
     assert parse_as(Room, found.text) == Room([Lamp(True, 2)], None)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sslm.engine.answer import Answer
-from sslm.engine.request import Request
-from sslm.engine.results import StreamChunk
+from sslm.answering.answer import Answer
+from sslm.answering.request import Request
+from sslm.answering.results import StreamChunk
 from sslm.text.tokenizer import Tokenizer
 from tests.unit.text.vocabularies import byte_level_tokenizer
 

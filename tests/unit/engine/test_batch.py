@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import sslm
-from sslm.engine.batch import Batch
-from sslm.engine.cutoff import Cutoff
+from sslm.answering.batch import Batch
+from sslm.answering.cutoff import Cutoff
+from sslm.answering.request import Request
+from sslm.answering.results import Completion
+from sslm.answering.rows import RowRequest
 from sslm.engine.model import Model
-from sslm.engine.request import Request
-from sslm.engine.results import Completion
-from sslm.engine.rows import RowRequest
 from sslm.errors.base import SslmError
 from sslm.errors.engine import NoChatTemplateError
 from sslm.errors.runtime import (
@@ -31,8 +31,8 @@ from sslm.errors.runtime import (
     ObjectClosedError,
     OptionRangeError,
 )
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import Outcome
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.slices.stepper import Outcome
 from tests.converted import stories_artifact
 from tests.held_runs import GUARD_S, acting, held
 from tests.unit.engine.lone_runs import lone

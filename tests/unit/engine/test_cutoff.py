@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sslm import limits
-from sslm.engine.cutoff import Cutoff
+from sslm.answering.cutoff import Cutoff
 from sslm.engine.model import Model
 from sslm.errors.base import ResourceError
 from sslm.errors.native import RunCancelledError, ThreadStartError
@@ -144,7 +144,7 @@ class StandingClock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
         self._looks_left = looks
-        monkeypatch.setattr("sslm.engine.cutoff.time.monotonic", self.read)
+        monkeypatch.setattr("sslm.answering.cutoff.time.monotonic", self.read)
 
     def read(self) -> float:
         self._looks_left -= 1

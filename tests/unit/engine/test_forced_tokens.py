@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import sslm
-from sslm.engine.answer_schema import SchemaBinder
+from sslm.answer_schemas.binder import SchemaBinder
 from sslm.engine.model import Model
-from sslm.engine.runner import Runner
-from sslm.runtime.binding import Binding, Place
+from sslm.opening.runner import Runner
+from sslm.runtime.sequences.schema_binding import Binding, Place
 from tests.converted import talking_artifact
 from tests.unit.engine.test_answer_options import CONTEXT_TOKENS, FACES, faces
 from tests.unit.engine.test_answer_schemas import COLOURS, WAYS, fit

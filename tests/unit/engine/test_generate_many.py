@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sslm import limits
+from sslm.answering.results import Completion
 from sslm.engine.model import Model
-from sslm.engine.results import Completion
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
     ContextLengthError,

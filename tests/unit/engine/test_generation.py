@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sslm import limits
-from sslm.engine.cutoff import Cutoff
-from sslm.engine.generation import Generation
+from sslm.answering.cutoff import Cutoff
+from sslm.answering.generation import Generation
+from sslm.answering.request import Request, stop_strings
+from sslm.answering.results import Completion
 from sslm.engine.model import Model
-from sslm.engine.request import Request, stop_strings
-from sslm.engine.results import Completion
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -106,7 +106,7 @@ def test_the_digest_closes_the_chain_over_what_was_computed(
 
 
 def last_layer_digests(model: Model, token_ids: list[int]) -> list[bytes]:
-    from sslm.runtime.sequence_options import SequenceOptions
+    from sslm.runtime.sequences.options import SequenceOptions
 
     runner = model._runner
     with runner.sequence(SequenceOptions(context_tokens=len(token_ids))) as sequence:

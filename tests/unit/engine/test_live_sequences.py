@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from sslm.engine.live_prefix import LivePrefix
-from sslm.engine.live_scheduler import LiveScheduler
-from sslm.engine.live_sequence import LiveSequence
+from sslm.answering.live_prefix import LivePrefix
+from sslm.answering.live_scheduler import LiveScheduler
+from sslm.answering.live_sequence import LiveSequence
+from sslm.answering.results import Completion
 from sslm.engine.model import Model
-from sslm.engine.results import Completion
-from sslm.engine.shared_pool import SharedPool
 from sslm.errors.base import SslmError
 from sslm.errors.runtime import (
     AlreadyScheduledError,
@@ -39,6 +38,7 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.text import TextTypeError
 from sslm.memory import anonymous_memory
+from sslm.opening.shared_pool import SharedPool
 from sslm.program.parallel_for import ParallelFor
 from tests.converted import stories_artifact, talking_artifact
 from tests.unit.engine.test_interrupts import InterruptAt

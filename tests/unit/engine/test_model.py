@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sslm.engine.model import Model
-from sslm.engine.opening import DEFAULT_CONTEXT_TOKENS
 from sslm.errors.base import SslmError
 from sslm.errors.engine import (
     ModelHashMismatchError,
@@ -27,6 +26,7 @@ from sslm.errors.runtime import (
     StreamUnfinishedError,
     TokenIdRangeError,
 )
+from sslm.opening.model_file import DEFAULT_CONTEXT_TOKENS
 from tests.converted import STORIES_SOURCE, stories_artifact
 
 PROMPT = "Once upon a time"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import sslm
+from sslm.answering.request import stop_strings
 from sslm.engine.model import Model
-from sslm.engine.request import stop_strings
 from sslm.errors.base import ArtifactError, SslmError
 from sslm.errors.catalog import UnknownModelError
 from sslm.errors.runtime import (

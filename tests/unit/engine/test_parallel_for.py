@@ -14,11 +14,11 @@ from benchmarks.determinism_models import wide_subject
 import sslm
 from sslm.artifact import read_artifact
 from sslm.engine.model import Model
-from sslm.engine.runner import ALL_UNITS, Runner, open_backend
 from sslm.errors.native import ParallelForBrokenError
 from sslm.errors.runtime import NestedCallError, OptionRangeError
+from sslm.opening.runner import ALL_UNITS, Runner, open_backend
 from sslm.program.parallel_for import SCOPES, ParallelFor
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
 from tests.converted import stories_artifact
 
 PROMPT = [5, 6, 7, 8, 9]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sslm.answer_schemas.schema import Schema
 from sslm.engine.model import Model
-from sslm.engine.schema import Schema
 from tests.converted import talking_artifact
 from tests.unit.engine.test_answer_options import CONTEXT_TOKENS, HELLO
 from tests.unit.text.test_partial_json import is_beginning

@@ -103,7 +103,7 @@ def test_the_deadline_is_looked_at_when_a_text_is_tokenized(
         now[0] += 2
         return [1] * 10_000
 
-    monkeypatch.setattr("sslm.engine.cutoff.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sslm.answering.cutoff.time.monotonic", lambda: now[0])
     monkeypatch.setattr(model.tokenizer, "encode", encode_slowly)
     with pytest.raises(DeadlineExceededError):
         model.generate("a", deadline_s=1)

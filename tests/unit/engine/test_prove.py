@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 from sslm.artifact import Artifact, read_artifact
-from sslm.engine import prove as prove_module
 from sslm.engine.model import Model
-from sslm.engine.proof_plans import REFERENCE_TOKENS
-from sslm.engine.prove import ProofReport, prove
-from sslm.engine.runner import Runner
 from sslm.errors.runtime import (
     ContextLengthError,
     EmptyPromptError,
     OptionRangeError,
     TokenIdRangeError,
 )
+from sslm.evidence import prove as prove_module
+from sslm.evidence.proof_plans import REFERENCE_TOKENS
+from sslm.evidence.prove import ProofReport, prove
 from sslm.native_library import available_tiers
+from sslm.opening.runner import Runner
 from sslm.program.plan import Backend
 from sslm.text.tokenizer import Tokenizer
 from tests.converted import stories_artifact

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import sslm
+from sslm.answer_schemas.schema import Schema
 from sslm.artifact.adding_schemas import add_schemas
 from sslm.engine.model import Model
-from sslm.engine.records import read_record
-from sslm.engine.replay import ReplayDifference, ReplayReport, replay_record
-from sslm.engine.runner import open_backend
-from sslm.engine.schema import Schema
 from sslm.errors.records import RecordSchemaError, RecordSchemaMissingError, RecordValueError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_files import UnknownSchemaError
-from sslm.formats.record_blob import RecordFinish, SavedRecord, encode_record
+from sslm.evidence.records import read_record
+from sslm.evidence.replay import ReplayDifference, ReplayReport, replay_record
+from sslm.formats.records.writer import RecordFinish, SavedRecord, encode_record
+from sslm.opening.runner import open_backend
 from sslm.program.plan import Backend
 from tests.converted import talking_artifact
 from tests.faulty_backend import FaultyBackend

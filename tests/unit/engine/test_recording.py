@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+import sslm.answering.recorder
 import sslm.artifact.atomic_file
 import sslm.artifact.saved_files
-import sslm.engine.recording
+from sslm.answering.results import Completion
 from sslm.engine.model import Model
-from sslm.engine.records import read_record
-from sslm.engine.results import Completion
 from sslm.errors.artifact import DiskFullError, UnwritableFileError
 from sslm.errors.base import SslmError
 from sslm.errors.choosing import UnknownOptionError
 from sslm.errors.commands import OutputIsFolderError, OutputNotFileError
 from sslm.errors.runtime import DeadlineExceededError, OptionRangeError
-from sslm.formats.record_blob import HEADER_SIZE_BYTES, encode_record
+from sslm.evidence.records import read_record
+from sslm.formats.records.writer import HEADER_SIZE_BYTES, encode_record
 from tests.converted import talking_artifact
 from tests.file_sizes import file_size_limit
 from tests.interrupting import interrupted_at_line, is_code_of
@@ -181,7 +181,7 @@ def test_an_interrupt_at_any_line_leaves_a_whole_record_or_none(
     model: Model, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.sslmr"
-    modules = (sslm.engine.recording, sslm.artifact.saved_files, sslm.artifact.atomic_file)
+    modules = (sslm.answering.recorder, sslm.artifact.saved_files, sslm.artifact.atomic_file)
     outcomes = set()
     line = 0
     while True:

@@ -10,10 +10,6 @@ from typing import Any
 import pytest
 
 from sslm.engine.model import Model
-from sslm.engine.records import read_record
-from sslm.engine.reexecution import Advance
-from sslm.engine.replay import ReplayDifference, ReplayReport, replay_record
-from sslm.engine.runner import Runner, open_backend
 from sslm.errors.base import ArtifactError
 from sslm.errors.records import (
     RecordArithmeticError,
@@ -22,12 +18,16 @@ from sslm.errors.records import (
     RecordTokenError,
     RecordValueError,
 )
-from sslm.formats.record_blob import RecordFinish, SavedRecord
+from sslm.evidence.records import read_record
+from sslm.evidence.reexecution import Advance
+from sslm.evidence.replay import ReplayDifference, ReplayReport, replay_record
+from sslm.formats.records.writer import RecordFinish, SavedRecord
 from sslm.native_library import TIERS, available_tiers
+from sslm.opening.runner import Runner, open_backend
 from sslm.program.plan import Backend
 from sslm.program.sequence_data import SCORE_REFUSED
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 from tests.converted import stories_artifact
 from tests.faulty_backend import FaultyBackend
 from tests.records import PLAIN_CHOICE

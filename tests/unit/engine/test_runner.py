@@ -11,13 +11,13 @@ import pytest
 from sslm.artifact import read_artifact
 from sslm.backends.native import NativeBackend
 from sslm.backends.reference import ReferenceBackend
-from sslm.engine.runner import Runner
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ForkedProcessError, MemoryBudgetError
+from sslm.opening.runner import Runner
 from sslm.program.plan import Backend
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 from tests.converted import stories_artifact
 
 

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 import pytest
 from jsonschema import Draft202012Validator
 
-from sslm.engine.schema import Schema
-from sslm.engine.schema_sources import schema_document
+from sslm.answer_schemas.schema import Schema
+from sslm.answer_schemas.sources import schema_document
 from sslm.errors.base import SslmError
 from sslm.errors.canonical_json import JsonNotCanonicalError, JsonTypeError, JsonUnknownKeyError
 from sslm.errors.reading import UnreadableFileError
@@ -28,8 +28,8 @@ from sslm.errors.schema_files import (
     SchemaTablesError,
     SchemaVocabularyError,
 )
-from sslm.formats.schema_blob import encode_schema
-from sslm.formats.schema_containers import encode_schema_file
+from sslm.formats.schemas.blob import encode_schema
+from sslm.formats.schemas.containers import encode_schema_file
 from sslm.text.tokenizer import Tokenizer
 from tests.schema_files import SMALL, record_of, small_schema, small_tokenizer, text
 

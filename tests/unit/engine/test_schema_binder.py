@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from sslm import limits
+from sslm.answer_schemas import binder as answer_schema
+from sslm.answer_schemas.binder import AnswerSchema, SchemaBinder
+from sslm.answer_schemas.kept import KeptSchema
+from sslm.answer_schemas.schema import Schema
 from sslm.artifact.stored_schemas import StoredSchemas
-from sslm.engine import answer_schema
-from sslm.engine.admission import Admission
-from sslm.engine.answer_schema import AnswerSchema, SchemaBinder
-from sslm.engine.kept_schemas import KeptSchema
 from sslm.engine.model import Model
-from sslm.engine.schema import Schema
 from sslm.errors.runtime import MemoryBudgetError
 from sslm.errors.schema_documents import MalformedSchemaError
-from sslm.schema.bound_schema import BoundSchema
+from sslm.opening.admission import Admission
+from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.converted import talking_artifact
 
 

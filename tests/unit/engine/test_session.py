@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
+from sslm.answering.results import Completion
+from sslm.conversation.session import Session
+from sslm.conversation.stream import SessionStream
 from sslm.engine.model import Model
-from sslm.engine.results import Completion
-from sslm.engine.runner import Runner
-from sslm.engine.session import Session
-from sslm.engine.session_stream import SessionStream
 from sslm.errors.base import ArgumentError, SslmError
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -40,8 +39,9 @@ from sslm.errors.sessions import (
     StreamSupersededError,
 )
 from sslm.errors.text import TextTypeError
-from sslm.runtime.kv_pool import page_count_for
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.opening.runner import Runner
+from sslm.runtime.sequences.kv_pool import page_count_for
+from sslm.runtime.sequences.options import SequenceOptions
 from sslm.text.message import Message
 from tests.converted import talking_artifact
 from tests.held_runs import GUARD_S, held

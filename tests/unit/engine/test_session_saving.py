@@ -23,7 +23,7 @@ from sslm.errors.saves import (
     SaveSizeError,
     SaveVersionError,
 )
-from sslm.formats.session_blob import (
+from sslm.formats.saves.session import (
     SavedMessage,
     SavedSession,
     encode_session,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sslm.engine.session_source import message_marks
+from sslm.conversation.source import message_marks
 from sslm.errors.text import ChatRefusedError
 from sslm.text.message import Message
 

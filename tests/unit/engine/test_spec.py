@@ -93,7 +93,7 @@ def test_copies_are_refused_by_name(model: Model) -> None:
         for make in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(NotCopyableError, match="stream"):
                 make(stream)
-    from sslm.runtime.sequence_options import SequenceOptions
+    from sslm.runtime.sequences.options import SequenceOptions
 
     with model._runner.sequence(SequenceOptions(context_tokens=2)) as sequence:
         for make in (copy.copy, copy.deepcopy, pickle.dumps):

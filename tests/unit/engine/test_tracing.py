@@ -9,9 +9,9 @@ import pytest
 
 from sslm.artifact import Artifact, read_artifact
 from sslm.engine.model import Model
-from sslm.engine.runner import Runner, build_program, open_backend
-from sslm.engine.tracing import TracedRun, run_traced, segment_names, weight_digests
 from sslm.native_library import TIERS, available_tiers
+from sslm.opening.runner import Runner, build_program, open_backend
+from sslm.opening.tracing import TracedRun, run_traced, segment_names, weight_digests
 from tests.converted import stories_artifact
 
 PROMPT = [1, *range(3, 83)]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sslm.artifact import Artifact, Golden, GoldenRun, TokenPair, read_artifact
-from sslm.engine.runner import Runner, open_backend
-from sslm.engine.verification import VerifyReport, verify
+from sslm.evidence.verification import VerifyReport, verify
+from sslm.opening.runner import Runner, open_backend
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary
 from tests.converted import stories_artifact

@@ -18,7 +18,7 @@ from sslm.errors.runtime import (
 )
 from sslm.memory import address_of, anonymous_memory
 from sslm.program.parallel_for import ParallelFor
-from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
+from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes
 from tests.converted import stories_artifact
 from tests.forking import in_child
 from tests.toy_programs import CONTEXT_TOKENS, moving_average_model

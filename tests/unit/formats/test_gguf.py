@@ -15,8 +15,8 @@ from sslm.errors.gguf import (
     GgufWrongValueTypeError,
 )
 from sslm.errors.reading import UnreadableFileError
-from sslm.formats.gguf import GgufFile, read_gguf
-from sslm.formats.gguf_types import ValueType
+from sslm.formats.gguf.file import GgufFile, read_gguf
+from sslm.formats.gguf.types import ValueType
 from tests.call_count import calls_of
 from tests.data import shared_data
 from tests.gguf_files import (
@@ -243,7 +243,7 @@ def test_a_large_vocabulary_is_read_in_bounded_work() -> None:
 
 
 def test_reading_imports_neither_numpy_nor_the_gguf_package() -> None:
-    program = "import sys, sslm.formats.gguf; print({'numpy', 'gguf'} & set(sys.modules))"
+    program = "import sys, sslm.formats.gguf.file; print({'numpy', 'gguf'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sslm.errors.gguf import GgufNonFiniteWeightError, GgufUnsupportedTensorTypeError
-from sslm.formats.gguf import GgufFile, GgufTensor, read_gguf
-from sslm.formats.gguf_tensors import dequantize, dequantize_rows
-from sslm.formats.gguf_types import TENSOR_TYPES, TensorType
+from sslm.formats.gguf.file import GgufFile, GgufTensor, read_gguf
+from sslm.formats.gguf.tensors import dequantize, dequantize_rows
+from sslm.formats.gguf.types import TENSOR_TYPES, TensorType
 from tests.gguf_files import gguf_header, gguf_tensor, padded, write_gguf
 
 TYPES = {kind.name: kind for kind in TENSOR_TYPES.values()}

@@ -29,14 +29,14 @@ from sslm.errors.records import (
     SavedDecoderError,
 )
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.choice_record import CHOICE_SIZE_BYTES, DECODERS, encode_choice, read_choice
-from sslm.formats.record_blob import (
+from sslm.formats.choice import CHOICE_SIZE_BYTES, DECODERS, encode_choice, read_choice
+from sslm.formats.records.reader import read_record
+from sslm.formats.records.writer import (
     RecordFinish,
     SavedRecord,
     encode_record,
     record_size_bytes,
 )
-from sslm.formats.record_reading import read_record
 from sslm.program.choice import Choice, Decoder
 from tests.records import PLAIN_CHOICE, RECORD, RICH_CHOICE, RICH_RECORD, SCHEMA_RECORD
 from tests.saves import reseal_save, resize_save

@@ -26,10 +26,10 @@ from sslm.errors.saves import (
     SaveStateKindError,
     SaveVersionError,
 )
-from sslm.formats.choice_record import encode_choice
-from sslm.formats.save_blob import encode_save
-from sslm.formats.save_reading import read_save
-from sslm.formats.save_records import SavedSequence
+from sslm.formats.choice import encode_choice
+from sslm.formats.saves.contents import SavedSequence
+from sslm.formats.saves.reader import read_save
+from sslm.formats.saves.writer import encode_save
 from tests.saves import (
     CHOICE,
     CHOSEN,

@@ -11,8 +11,8 @@ from sslm.errors.schema_files import (
     SchemaNumbersError,
     SchemaTableFormError,
 )
-from sslm.formats.schema_automaton import Row, encode_automaton, read_automaton
-from sslm.formats.schema_tables import FREE, NONE, StateTables, encode_tables, read_tables
+from sslm.formats.schemas.automaton import Row, encode_automaton, read_automaton
+from sslm.formats.schemas.tables import FREE, NONE, StateTables, encode_tables, read_tables
 from sslm.formats.whole_numbers import encode_numbers
 
 # The texts "ab" and "a" followed by digits and "c".

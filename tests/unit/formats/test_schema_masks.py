@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sslm.errors.schema_files import SchemaMaskError, SchemaNumbersError
-from sslm.formats.schema_masks import encode_masks, mask_order, mask_size_bytes, read_masks
+from sslm.formats.schemas.masks import encode_masks, mask_order, mask_size_bytes, read_masks
 from sslm.formats.whole_numbers import NumberSource, encode_numbers, read_numbers
 
 VOCAB_SIZE = 70

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from sslm.errors.artifact import EmptySectionError, SectionSizeError
-from sslm.formats.sslm_container import (
+from sslm.formats.sslm.container import (
     RULES,
     SectionType,
     encode_head,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sslm.errors.canonical_json import JsonNotCanonicalError, JsonRangeError, JsonTypeError
-from sslm.formats.sslm_json import JsonFields, JsonValue, decode_json, encode_json
+from sslm.formats.sslm.canonical_json import JsonFields, JsonValue, decode_json, encode_json
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUES = st.recursive(

@@ -2,7 +2,7 @@
 
 import struct
 
-from sslm.formats.sslm_tensors import (
+from sslm.formats.sslm.tensors import (
     TensorRecord,
     encode_manifest,
     manifest_size_bytes,

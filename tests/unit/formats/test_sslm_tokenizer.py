@@ -2,7 +2,7 @@
 
 import struct
 
-from sslm.formats.sslm_tokenizer import TokenizerRecord, encode_tokenizer, read_tokenizer
+from sslm.formats.sslm.tokenizer import TokenizerRecord, encode_tokenizer, read_tokenizer
 
 RECORD = TokenizerRecord(
     kind="byte_bpe",

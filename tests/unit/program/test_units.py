@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from sslm import limits
 from sslm.artifact import read_artifact
-from sslm.engine.runner import build_program
 from sslm.errors.runtime import OptionRangeError
+from sslm.opening.runner import build_program
 from sslm.program import ops
 from sslm.program.program import HEAD_BLOCK_SIZE_BYTES, Program, SegmentKind, head_blocks
 from sslm.program.tensors import padded
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 from tests.converted import stories_artifact, stories_int4_artifact
 from tests.tiny_models import MODEL_ID, tiny_llama
 from tests.toy_programs import moving_average_model

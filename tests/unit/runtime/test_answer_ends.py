@@ -3,10 +3,10 @@
 import pytest
 
 from sslm.errors.binding import SchemaDeadEndError
-from sslm.runtime.following import admit_beginning
-from sslm.runtime.sequence import Sequence
-from sslm.schema.bound_schema import BoundSchema
-from sslm.schema.language import Bytes, either
+from sslm.runtime.sequences.schema_steps import admit_beginning
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.schema.regular.language import Bytes, either
+from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import END_ID, bound, schema_of, split, text_of
 from tests.seed_cases import Case
 from tests.unit.runtime.test_schemas import CHOICES, PROMPT, answer, begun

@@ -11,14 +11,14 @@ from sslm import limits
 from sslm.errors.runtime import OptionRangeError, SequenceBusyError
 from sslm.errors.sessions import CheckpointBudgetError
 from sslm.program.plan import Plan
-from sslm.runtime.checkpoints import (
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.snapshot import NO_ADAPTER, Snapshot
+from sslm.runtime.transactions.checkpoints import (
     CheckpointBudget,
     Checkpoints,
     charged_bytes,
     private_bytes_max,
 )
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.snapshot import NO_ADAPTER, Snapshot
 from tests.sequences import MODELS, PROMPT, new_pool, new_sequence, reference_plan, run
 from tests.tiny_models import MODEL_ID
 

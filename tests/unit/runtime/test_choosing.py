@@ -22,11 +22,11 @@ from sslm.program.plan import Span
 from sslm.program.program import Program
 from sslm.program.sequence_data import SCORE_REFUSED
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.scheduler import Scheduler
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.scheduler import Scheduler
+from sslm.runtime.slices.stepper import advance, finished
 from tests.tiny_models import ALL_UNITS, MODEL_ID
 from tests.toy_programs import VOCAB_SIZE, ToyModel, moving_average_model
 
@@ -327,8 +327,8 @@ def test_a_scheduler_gives_turns_to_it(plan: RecordingPlan) -> None:
         def advance_each(self, sequences: list[Sequence], **given: Any) -> Any:
             return advance(plan, sequences, row_count_max=64, **given)
 
-    from sslm.runtime.time_slices import SliceBudget
-    from sslm.runtime.unit_costs import UnitCosts
+    from sslm.runtime.slices.time_slices import SliceBudget
+    from sslm.runtime.slices.unit_costs import UnitCosts
 
     with at_rest(plan, SAMPLING) as sequence, at_rest(plan, SAMPLING, PROMPT[:60]) as other:
         scheduler = Scheduler(Runner())

@@ -15,10 +15,10 @@ import pytest
 from sslm.errors.runtime import ForkedProcessError, NotCopyableError
 from sslm.program.plan import Plan
 from sslm.runtime.hosted_model import HostedModel
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore, save
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.prefix import Prefix
 from tests.forking import in_child
 from tests.sequences import PROMPT, end, new_pool, new_sequence, reference_plan, run
 from tests.tiny_models import MODEL_ID

@@ -14,10 +14,10 @@ from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.runtime import ObjectClosedError, SequenceInterruptedError
 from sslm.program.choice import MICRO, Choice
 from sslm.program.plan import Plan
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 from tests.interrupting import interrupted_at_line
 from tests.tiny_models import ALL_UNITS, MODEL_ID, tiny_llama
 from tests.toy_programs import moving_average_model

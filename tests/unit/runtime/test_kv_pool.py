@@ -17,8 +17,8 @@ from sslm.errors.runtime import (
 )
 from sslm.memory import address_of
 from sslm.program.states import StateLayout
-from sslm.runtime import kv_pool
-from sslm.runtime.kv_pool import KvPool, PageHold, kv_pool_size_bytes, page_count_for
+from sslm.runtime.sequences import kv_pool
+from sslm.runtime.sequences.kv_pool import KvPool, PageHold, kv_pool_size_bytes, page_count_for
 from tests.interrupting import interrupted_at_line, is_code_of
 
 LAYOUT = StateLayout((), (), page_size_bytes=192, fixed_size_bytes=0)

@@ -9,12 +9,12 @@ import pytest
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.runtime import MemoryRefusedError
 from sslm.program.plan import Plan
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore, restore_into, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance
+from sslm.runtime.saves.saving import restore, restore_into, save
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance
 from tests.sequences import LONGEST, MODELS, new_pool, new_sequence, reference_plan, run, step
 from tests.simulation.allocations import failing_allocation
 from tests.tiny_models import MODEL_ID

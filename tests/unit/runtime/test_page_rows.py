@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sslm.program.states import State, StateKind, StateLayout, lay_out_states
-from sslm.runtime.page_rows import (
+from sslm.runtime.sequences.page_rows import (
     absent_halves_are_zero,
     pack_rows,
     packed_size_bytes,

@@ -32,15 +32,15 @@ from sslm.errors.saves import (
     SaveTokenError,
     SaveValueError,
 )
-from sslm.formats.save_blob import encode_save
-from sslm.formats.save_reading import read_save
-from sslm.formats.save_records import SavedChunk, SavedMemory, SavedSequence
+from sslm.formats.saves.contents import SavedChunk, SavedMemory, SavedSequence
+from sslm.formats.saves.reader import read_save
+from sslm.formats.saves.writer import encode_save
 from sslm.program.choice import Choice, Decoder
 from sslm.program.sequence_data import SCORE_REFUSED
-from sslm.runtime.saved_choice import saved_choice
-from sslm.runtime.saving import restore, save
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.schema.bound_schema import BoundSchema
+from sslm.runtime.saves.choice import saved_choice
+from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import bound, fields
 from tests.sequences import LONGEST, new_pool, new_sequence, reference_plan, run, step
 from tests.tiny_models import MODEL_ID

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sslm.errors.saves import SaveAbsentRowError, SaveCodeError, SaveExponentError
 from sslm.native_library import borrow, load_library
 from sslm.program.states import State, StateKind, lay_out_states
-from sslm.runtime.page_rows import packed_runs, packed_size_bytes
-from sslm.runtime.saved_rows import require_bounded_pages, require_bounded_rows
+from sslm.runtime.saves.rows import require_bounded_pages, require_bounded_rows
+from sslm.runtime.sequences.page_rows import packed_runs, packed_size_bytes
 
 
 def _state(name: str, kind: StateKind, head_dim: int) -> State:

@@ -19,13 +19,16 @@ from sslm.errors.runtime import (
     SequenceNotFreshError,
 )
 from sslm.errors.saves import NotASaveError
-from sslm.formats.save_reading import read_save
+from sslm.formats.saves.reader import read_save
 from sslm.program.choice import MICRO, Choice, Decoder
-from sslm.runtime import freezing, saved_snapshot, saving, sequence_state
-from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
-from sslm.runtime.saving import restore, restore_into, save, save_size_bytes_max
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.saves import saving
+from sslm.runtime.saves import snapshot_records as saved_snapshot
+from sslm.runtime.saves.saving import restore, restore_into, save, save_size_bytes_max
+from sslm.runtime.sequences import freezing
+from sslm.runtime.sequences import state as sequence_state
+from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 from tests.interrupting import interrupted_at_line, is_code_of
 from tests.sequences import (
     LONGEST,

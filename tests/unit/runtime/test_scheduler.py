@@ -16,10 +16,10 @@ from sslm.errors.runtime import (
     SequenceInUseError,
 )
 from sslm.program.program import SegmentKind
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.scheduler import Scheduler
-from sslm.runtime.stepper import Outcome
-from sslm.runtime.time_slices import SliceBudget
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.slices.scheduler import Scheduler
+from sslm.runtime.slices.stepper import Outcome
+from sslm.runtime.slices.time_slices import SliceBudget
 from tests.timed_plans import MS, US, Cost, PlanRunner, Speaker, TimedPlan, ToyClock, flat
 from tests.toy_programs import LAYER_COUNT, VOCAB_SIZE, moving_average_model
 

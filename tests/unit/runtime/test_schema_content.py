@@ -13,17 +13,17 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
     TokenIdTypeError,
 )
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.schema.bound_schema import BoundSchema
-from sslm.schema.compiler import compile_language
-from sslm.schema.language import Bytes, Language, OneOf, Repeat, either
-from sslm.schema.language import Sequence as InOrder
-from sslm.schema.step_table import StepTable
-from sslm.schema.token_tables import build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.schema.regular.compiler import compile_language
+from sslm.schema.regular.language import Bytes, Language, OneOf, Repeat, either
+from sslm.schema.regular.language import Sequence as InOrder
+from sslm.schema.tokens.bound_schema import BoundSchema
+from sslm.schema.tokens.step_table import StepTable
+from sslm.schema.tokens.tables import build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 from tests.seed_cases import Case, refused, seen
 from tests.sequences import LONGEST
 from tests.tiny_models import MODEL_ID

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from sslm.program.plan import Plan
-from sslm.schema.bound_schema import BoundSchema
+from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import bound, fields, letters_without_end, split
 from tests.interrupting import interrupted_at_line
 from tests.unit.runtime.test_interrupts import PROMPT, Bench, is_watched, plan

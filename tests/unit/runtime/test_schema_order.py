@@ -23,11 +23,11 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.saves import SaveModelError, SaveSchemaError
 from sslm.program.choice import Choice
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore, restore_into, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.schema.bound_schema import BoundSchema
+from sslm.runtime.saves.saving import restore, restore_into, save
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import bound, fields, other_schema_of, schema_of, split, text_of
 from tests.seed_cases import Case, refused
 from tests.sequences import LONGEST

@@ -7,9 +7,9 @@ import pytest
 from sslm.errors.binding import SchemaBudgetTokensError, SchemaDeadEndError
 from sslm.errors.runtime import ContextLengthError, KvPoolExhaustedError, OptionRangeError
 from sslm.program.choice import MICRO, Choice, Decoder
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.stepper import advance, finished
-from sslm.schema.bound_schema import BoundSchema
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
+from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import END_ID, bound, fields, letters_without_end, schema_of, text_of
 from tests.seed_cases import Case, refused, seen
 from tests.tiny_models import ALL_UNITS

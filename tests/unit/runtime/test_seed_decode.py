@@ -17,8 +17,8 @@ from sslm.errors.runtime import (
     SequenceInUseError,
 )
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.stepper import Outcome, advance, finished
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import Outcome, advance, finished
 from tests.backends.backends import open_named
 from tests.seed_cases import Case, refused, seen
 

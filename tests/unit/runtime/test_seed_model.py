@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from sslm.artifact import read_artifact
-from sslm.engine.runner import build_program
 from sslm.errors.artifact import SslmIntegrityError
 from sslm.errors.native import PlanBusyError
 from sslm.errors.runtime import ModelHeldError, ObjectClosedError, OptionRangeError
+from sslm.opening.runner import build_program
 from sslm.runtime.hosted_model import HostedModel
-from sslm.runtime.saving import save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.saves.saving import save
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 from tests.converted import stories_artifact
 from tests.seed_cases import Case, refused
 from tests.sequences import LONGEST

@@ -10,8 +10,8 @@ from sslm.errors.runtime import (
     OptionRangeError,
     PoolInUseError,
 )
-from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
-from sslm.runtime.prefix import Prefix
+from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes
+from sslm.runtime.sequences.prefix import Prefix
 from tests.seed_cases import CANARY, Case, is_marked_around, marked_memory, refused
 
 PROMPT = [index * 5 % 37 for index in range(70)]

@@ -14,7 +14,7 @@ from sslm.errors.runtime import (
     TokenIdTypeError,
 )
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.slices.stepper import advance, finished
 from tests.seed_cases import Case, refused
 
 PROMPT = [index * 5 % 37 for index in range(70)]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sslm import own_memory
 from sslm.errors.runtime import (
     ContextLengthError,
     KvPoolExhaustedError,
@@ -19,10 +20,9 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
 )
 from sslm.program.states import StateLayout
-from sslm.runtime import own_memory
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.sequence import Sequence
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
 from tests.seed_cases import Case, refused
 
 PROMPT = [index * 5 % 37 for index in range(70)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sslm import own_memory
 from sslm.errors.binding import SchemaBindError
 from sslm.errors.runtime import (
     ContextLengthError,
@@ -22,13 +23,12 @@ from sslm.errors.saves import (
     SaveSizeError,
     SaveStatesError,
 )
-from sslm.formats.save_blob import encode_save
-from sslm.formats.save_reading import read_save
-from sslm.runtime import own_memory
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.saving import restore, restore_into, save, save_size_bytes_max
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.formats.saves.reader import read_save
+from sslm.formats.saves.writer import encode_save
+from sslm.runtime.saves.saving import restore, restore_into, save, save_size_bytes_max
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
 from tests.bound_schemas import bound, fields, letters_without_end
 from tests.seed_cases import Case, refused, seen
 from tests.sequences import LONGEST

@@ -19,9 +19,9 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
     TokenIdTypeError,
 )
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.sequence import Sequence
-from sslm.schema.bound_schema import BoundSchema
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import END_ID, other_schema_of, schema_of, split, text_of
 from tests.seed_cases import Case, refused, seen
 

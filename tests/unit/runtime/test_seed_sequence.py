@@ -15,12 +15,12 @@ from sslm.errors.runtime import (
     SequenceInUseError,
     SequenceReleasedError,
 )
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore_into, save
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import sequence_size_bytes
-from sslm.runtime.snapshot import Snapshot
-from sslm.runtime.stepper import advance
+from sslm.runtime.saves.saving import restore_into, save
+from sslm.runtime.sequences.options import sequence_size_bytes
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.snapshot import Snapshot
+from sslm.runtime.slices.stepper import advance
 from tests.seed_cases import Case, refused, seen
 
 PROMPT = [index * 5 % 37 for index in range(70)]

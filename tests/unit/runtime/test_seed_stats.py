@@ -3,8 +3,8 @@
 import pytest
 
 from sslm.program.ops import SaturationSite
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.saving import restore_into, save
+from sslm.runtime.saves.saving import restore_into, save
+from sslm.runtime.sequences.prefix import Prefix
 from tests.seed_cases import Case
 
 PROMPT = [index * 5 % 37 for index in range(70)]

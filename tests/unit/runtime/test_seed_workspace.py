@@ -15,7 +15,7 @@ from sslm.errors.runtime import (
     OptionRangeError,
 )
 from sslm.program.plan import Plan
-from sslm.runtime.kv_pool import KvPool, kv_pool_size_bytes
+from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes
 from tests.backends.backends import open_named
 from tests.seed_cases import CANARY, Case, is_marked_around, marked_memory, refused
 from tests.sequences import LONGEST

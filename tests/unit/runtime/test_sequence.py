@@ -16,10 +16,10 @@ from sslm.errors.runtime import (
     TokenIdTypeError,
 )
 from sslm.numerics.digests import answer_digest, first_link, next_link
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions, sequence_size_bytes
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 from tests.tiny_models import ALL_UNITS, MODEL_ID
 from tests.toy_programs import CONTEXT_TOKENS, HIDDEN_SIZE, VOCAB_SIZE, moving_average_model
 

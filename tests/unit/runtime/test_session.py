@@ -25,13 +25,13 @@ from sslm.errors.runtime import (
 from sslm.errors.sessions import AnswerUnfinishedError, SessionNotAcceptingError
 from sslm.program.plan import Plan
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.checkpoints import CheckpointBudget
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.session import TokenSession
-from sslm.runtime.session_request import TokenRequest
-from sslm.runtime.snapshot import Snapshot
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.snapshot import Snapshot
+from sslm.runtime.slices.stepper import advance, finished
+from sslm.runtime.transactions.checkpoints import CheckpointBudget
+from sslm.runtime.transactions.token_request import TokenRequest
+from sslm.runtime.transactions.token_session import TokenSession
 from tests.interrupting import interrupted_at_line, is_code_of_package
 from tests.sequences import LONGEST, MODELS, PROMPT, new_sequence, reference_plan, run
 from tests.tiny_models import ALL_UNITS, MODEL_ID, tiny_llama

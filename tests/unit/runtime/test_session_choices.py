@@ -8,11 +8,11 @@ from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.runtime import NumericStepRefusedError, OptionRangeError
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.checkpoints import CheckpointBudget
-from sslm.runtime.kv_pool import KvPool, page_count_for
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.session import TokenSession
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
+from sslm.runtime.transactions.checkpoints import CheckpointBudget
+from sslm.runtime.transactions.token_session import TokenSession
 from tests.sequences import PROMPT, new_pool, new_sequence, reference_plan, run
 from tests.tiny_models import ALL_UNITS, MODEL_ID
 from tests.toy_programs import moving_average_model

@@ -16,9 +16,9 @@ from sslm.errors.runtime import (
     SequenceNotFreshError,
     SnapshotMismatchError,
 )
-from sslm.runtime.prefix import Prefix
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.prefix import Prefix
+from sslm.runtime.sequences.sequence import Sequence
 from tests.sequences import (
     LONGEST,
     MODELS,

@@ -23,10 +23,10 @@ from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.kv_pool import KvPool
-from sslm.runtime.sequence import Sequence
-from sslm.runtime.sequence_options import SequenceOptions
-from sslm.runtime.stepper import advance, finished
+from sslm.runtime.sequences.kv_pool import KvPool
+from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.slices.stepper import advance, finished
 from tests.data import shared_data
 from tests.eager_runs import at_once
 from tests.tiny_models import ALL_UNITS, MODEL_ID, Outcome, generate, quantized, tiny_llama

@@ -8,8 +8,8 @@ import pytest
 from sslm import limits
 from sslm.errors.runtime import BudgetMissingError, OptionRangeError
 from sslm.program.program import SegmentKind
-from sslm.runtime.time_slices import Part, SliceBudget
-from sslm.runtime.unit_costs import UnitCosts
+from sslm.runtime.slices.time_slices import Part, SliceBudget
+from sslm.runtime.slices.unit_costs import UnitCosts
 from tests.timed_plans import MS, US, ToyClock
 
 LAYER, HEAD = SegmentKind.LAYER, SegmentKind.HEAD

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sslm.program.program import SegmentKind
-from sslm.runtime.unit_costs import ROW_COUNTS, UnitCosts
+from sslm.runtime.slices.unit_costs import ROW_COUNTS, UnitCosts
 
 LAYER, HEAD = SegmentKind.LAYER, SegmentKind.HEAD
 

@@ -8,7 +8,7 @@ import re
 import uuid
 from collections.abc import Callable
 
-from sslm.schema.automaton import Automaton
+from sslm.schema.regular.automaton import Automaton
 
 
 def walk(automaton: Automaton, rng: random.Random) -> str:

@@ -4,7 +4,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from sslm.schema.language import (
+from sslm.schema.regular.language import (
     Both,
     Bytes,
     Either,

@@ -6,11 +6,11 @@ from itertools import product
 import pytest
 
 from sslm.errors.schema import UnsatisfiableSchemaError
-from sslm.schema.arrays import Counted, array_part, containing_part, unique_part
-from sslm.schema.compiler import compile_language
-from sslm.schema.counting import Bounds
-from sslm.schema.language import Bytes, Language, either
-from sslm.schema.values import KINDS, NO_PART, NO_VALUE, Part, Value
+from sslm.schema.regular.compiler import compile_language
+from sslm.schema.regular.language import Bytes, Language, either
+from sslm.schema.values.arrays import Counted, array_part, containing_part, unique_part
+from sslm.schema.values.counting import Bounds
+from sslm.schema.values.values import KINDS, NO_PART, NO_VALUE, Part, Value
 
 LISTS = [items for count in range(5) for items in product((1, 2, 3), repeat=count)]
 BOUNDS = [(0, None), (1, None), (2, None), (0, 0), (0, 1), (2, 3), (3, 3), (1, 2)]

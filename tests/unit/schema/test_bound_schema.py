@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sslm.schema.bound_schema import ANY_COUNT, START, BoundSchema
-from sslm.schema.compiling import compile_schema
-from sslm.schema.step_table import NO_STATE, StepTable
-from sslm.schema.token_tables import build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.schema.schema_compiler import compile_schema
+from sslm.schema.tokens.bound_schema import ANY_COUNT, START, BoundSchema
+from sslm.schema.tokens.step_table import NO_STATE, StepTable
+from sslm.schema.tokens.tables import build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 from tests.unit.schema.test_token_tables import (
     VOCAB_SIZE,
     Ranges,

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sslm.schema.budget import Budget, Meter
-from sslm.schema.byte_sets import EVERY_BYTE, Row, ShapeTable, byte_set, ranges_of
+from sslm.schema.regular.budget import Budget, Meter
+from sslm.schema.regular.byte_sets import EVERY_BYTE, Row, ShapeTable, byte_set, ranges_of
 
 SETS = st.sets(st.integers(0, 255))
 RANGES = st.lists(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 
 from sslm.errors.schema import SchemaBudgetError, UnsatisfiableSchemaError
-from sslm.schema.automaton import Automaton
-from sslm.schema.budget import Budget
-from sslm.schema.compiler import LanguageCompiler, compile_language
-from sslm.schema.language import (
+from sslm.schema.regular.automaton import Automaton
+from sslm.schema.regular.budget import Budget
+from sslm.schema.regular.compiler import LanguageCompiler, compile_language
+from sslm.schema.regular.language import (
     ANY_BYTE,
     EMPTY,
     NOTHING,

@@ -17,9 +17,9 @@ from sslm.errors.schema_documents import (
     SchemaValueError,
     UnsupportedSchemaError,
 )
-from sslm.schema.budget import Budget, Meter
-from sslm.schema.compiling import check, compile_schema
-from sslm.schema.options import SchemaOptions
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.regular.budget import Budget, Meter
+from sslm.schema.schema_compiler import check, compile_schema
 from tests.schema_suite import groups
 
 CLOSED = {"type": "object", "additionalProperties": False}

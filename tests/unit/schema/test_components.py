@@ -2,7 +2,7 @@
 
 import random
 
-from sslm.schema.components import components
+from sslm.schema.values.components import components
 
 
 def _reached(graph: dict[int, list[int]], start: int) -> set[int]:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError, SchemaNumberError
-from sslm.schema.automaton import Automaton
-from sslm.schema.compiler import LanguageCompiler, compile_language
-from sslm.schema.decimals import decimals, integers
-from sslm.schema.numbers import Number, exact_number, number_text
+from sslm.schema.documents.numbers import Number, exact_number, number_text
+from sslm.schema.regular.automaton import Automaton
+from sslm.schema.regular.compiler import LanguageCompiler, compile_language
+from sslm.schema.values.decimals import decimals, integers
 
 TEXTS = ["".join(one) for n in range(1, 6) for one in product("-.0159", repeat=n)]
 

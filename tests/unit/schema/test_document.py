@@ -11,9 +11,9 @@ from sslm.errors.schema_documents import (
     SchemaSyntaxError,
 )
 from sslm.limits import SCHEMA_NESTING_MAX, SCHEMA_SIZE_BYTES_MAX, SCHEMA_VALUE_COUNT_MAX
-from sslm.schema.canonical import canonical_json
-from sslm.schema.document import pointer_text, read_document
-from sslm.schema.numbers import exact_number, number_text
+from sslm.schema.documents.canonical import canonical_json
+from sslm.schema.documents.document import pointer_text, read_document
+from sslm.schema.documents.numbers import exact_number, number_text
 
 
 @pytest.mark.parametrize(

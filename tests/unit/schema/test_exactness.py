@@ -4,8 +4,8 @@ import pytest
 
 from sslm.errors.schema import SchemaBudgetError, UnsatisfiableSchemaError
 from sslm.errors.schema_documents import UnsupportedSchemaError
-from sslm.schema.compiling import CompiledSchema, compile_schema
-from sslm.schema.options import SchemaOptions
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.schema_compiler import CompiledSchema, compile_schema
 from tests.schema_maker import Maker
 from tests.schema_oracle import Oracle
 from tests.schema_walks import Walker

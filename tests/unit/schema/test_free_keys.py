@@ -9,8 +9,8 @@ import pytest
 
 from sslm.errors.base import SslmError
 from sslm.errors.schema import UnsatisfiableSchemaError
-from sslm.schema.compiling import CompiledSchema, check, compile_schema
-from sslm.schema.options import SchemaOptions
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.schema_compiler import CompiledSchema, check, compile_schema
 from tests.automata import only_in_first
 from tests.schema_maker import Maker
 from tests.schema_oracle import Oracle

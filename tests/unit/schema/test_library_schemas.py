@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from sslm.schema.compiling import compile_schema
+from sslm.schema.schema_compiler import compile_schema
 from tests.schema_oracle import Oracle
 from tests.schema_walks import Walker
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from benchmarks.schema_search import Tally, Texts, differences
 
-from sslm.schema.bound_schema import BoundSchema
-from sslm.schema.compiling import compile_schema
-from sslm.schema.options import SchemaOptions
-from sslm.schema.spans import Split
-from sslm.schema.step_table import StepTable
-from sslm.schema.token_tables import build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.schema_compiler import compile_schema
+from sslm.schema.tokens.bound_schema import BoundSchema
+from sslm.schema.tokens.spans import Split
+from sslm.schema.tokens.step_table import StepTable
+from sslm.schema.tokens.tables import build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 from tests.mask_search import MaskSearch
 from tests.schema_oracle import Oracle
 

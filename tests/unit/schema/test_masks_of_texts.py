@@ -6,12 +6,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sslm.errors.schema import UnspellableSchemaError
-from sslm.schema.bound_schema import ANY_COUNT, BoundSchema
-from sslm.schema.compiler import compile_language
-from sslm.schema.language import Bytes, either
-from sslm.schema.step_table import StepTable
-from sslm.schema.token_tables import build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.schema.regular.compiler import compile_language
+from sslm.schema.regular.language import Bytes, either
+from sslm.schema.tokens.bound_schema import ANY_COUNT, BoundSchema
+from sslm.schema.tokens.step_table import StepTable
+from sslm.schema.tokens.tables import build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 from tests.unit.schema.test_bound_schema import END_ID, mask_ids
 from tests.unit.schema.test_token_tables import greedy_split
 

@@ -8,7 +8,7 @@ import pytest
 
 from sslm.errors.schema_documents import SchemaSizeError, SchemaSyntaxError
 from sslm.limits import SCHEMA_CALLS_MAX, SCHEMA_NESTING_MAX
-from sslm.schema.compiling import check, compile_schema
+from sslm.schema.schema_compiler import check, compile_schema
 from tests.calling import called_from
 
 

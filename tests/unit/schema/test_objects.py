@@ -7,12 +7,12 @@ from itertools import product
 import pytest
 
 from sslm.errors.schema import UnsatisfiableSchemaError
-from sslm.schema.compiler import compile_language
-from sslm.schema.counting import Bounds
-from sslm.schema.language import NOTHING, Bytes, either
-from sslm.schema.objects import dependent_part, object_part
-from sslm.schema.refusals import Unsupported
-from sslm.schema.values import KINDS, NO_PART, NO_VALUE, Entry, FreeKeys, Part, Value
+from sslm.schema.documents.refusals import Unsupported
+from sslm.schema.regular.compiler import compile_language
+from sslm.schema.regular.language import NOTHING, Bytes, either
+from sslm.schema.values.counting import Bounds
+from sslm.schema.values.objects import dependent_part, object_part
+from sslm.schema.values.values import KINDS, NO_PART, NO_VALUE, Entry, FreeKeys, Part, Value
 
 DOUBT = Unsupported("/minProperties", "minProperties", "why")
 FREE = FreeKeys(either((Bytes(b'"x"'), Bytes(b'"y"'))), NO_VALUE, is_any=False)

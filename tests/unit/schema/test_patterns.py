@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from sslm import limits
 from sslm.errors.schema import PatternSyntaxError, UnsupportedPatternError
-from sslm.schema.automaton import Automaton
-from sslm.schema.budget import Budget
-from sslm.schema.compiler import LanguageCompiler
-from sslm.schema.patterns import pattern_language
-from sslm.schema.strings import spelled
+from sslm.schema.regular.automaton import Automaton
+from sslm.schema.regular.budget import Budget
+from sslm.schema.regular.compiler import LanguageCompiler
+from sslm.schema.values.patterns import pattern_language
+from sslm.schema.values.strings import spelled
 
 ALPHABET = 'ab\n"1'
 TEXTS = ["".join(one) for n in range(5) for one in product(ALPHABET, repeat=n)]

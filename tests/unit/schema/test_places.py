@@ -7,12 +7,12 @@ import pytest
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_documents import SchemaSizeError
 from sslm.limits import SCHEMA_KEY_COUNT_MAX, SCHEMA_PATTERN_COUNT_MAX
-from sslm.schema.document import read_document
-from sslm.schema.options import SchemaOptions
-from sslm.schema.places import Place, PlaceTable
-from sslm.schema.references import References
-from sslm.schema.speakers import Member, SpeakerTable
-from sslm.schema.spelling import spelled
+from sslm.schema.documents.document import read_document
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.documents.references import References
+from sslm.schema.values.places import Place, PlaceTable
+from sslm.schema.values.speakers import Member, SpeakerTable
+from sslm.schema.values.spelling import spelled
 
 
 class Beginnings:
@@ -141,7 +141,7 @@ def test_a_value_is_spelled_in_the_order_of_its_place() -> None:
 
 
 def test_places_stop_at_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sslm.schema.places.SCHEMA_PLACE_COUNT_MAX", 50)
+    monkeypatch.setattr("sslm.schema.values.places.SCHEMA_PLACE_COUNT_MAX", 50)
     keys = [f"key {at}" for at in range(SCHEMA_KEY_COUNT_MAX + 1)]
     patterns = {"x" * at: True for at in range(SCHEMA_PATTERN_COUNT_MAX + 1)}
     wide: Any = {"type": "integer"}

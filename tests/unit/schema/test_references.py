@@ -12,8 +12,8 @@ from sslm.errors.schema_documents import (
     UnsupportedSchemaError,
 )
 from sslm.limits import SCHEMA_DOCUMENT_COUNT_MAX
-from sslm.schema.document import read_document
-from sslm.schema.references import References
+from sslm.schema.documents.document import read_document
+from sslm.schema.documents.references import References
 
 OTHERS = {"http://x/other": {"$id": "http://x/other", "$anchor": "top", "$defs": {"a": True}}}
 

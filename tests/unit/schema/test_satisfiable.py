@@ -7,11 +7,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sslm.errors.schema import UnsatisfiableSchemaError, UnspellableSchemaError
-from sslm.schema.bound_schema import ANY_COUNT, START, BoundSchema
-from sslm.schema.compiling import compile_schema
-from sslm.schema.step_table import StepTable
-from sslm.schema.token_tables import TokenTables, build_token_tables
-from sslm.schema.token_trie import TokenTrie
+from sslm.schema.schema_compiler import compile_schema
+from sslm.schema.tokens.bound_schema import ANY_COUNT, START, BoundSchema
+from sslm.schema.tokens.step_table import StepTable
+from sslm.schema.tokens.tables import TokenTables, build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
 from tests.unit.schema.test_bound_schema import END_ID, mask_ids
 from tests.unit.schema.test_token_tables import Ranges, automata, greedy_split, tokens_of
 

@@ -10,11 +10,11 @@ import pytest
 
 from sslm.errors.base import SslmError
 from sslm.errors.schema import SchemaBudgetError, UnsatisfiableSchemaError
-from sslm.schema.automaton import Automaton
-from sslm.schema.budget import Budget
-from sslm.schema.compiling import CompiledSchema, compile_schema
-from sslm.schema.options import SchemaOptions
-from sslm.schema.spacing import Spacing
+from sslm.schema.documents.options import SchemaOptions
+from sslm.schema.regular.automaton import Automaton
+from sslm.schema.regular.budget import Budget
+from sslm.schema.regular.spacing import Spacing
+from sslm.schema.schema_compiler import CompiledSchema, compile_schema
 from tests import json_spacing
 from tests.schema_suite import groups
 from tests.schema_walks import Walker

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sslm.errors.schema import SchemaTextError
-from sslm.schema.automaton import Automaton
-from sslm.schema.code_points import (
+from sslm.schema.regular.automaton import Automaton
+from sslm.schema.regular.compiler import compile_language
+from sslm.schema.values.code_points import (
     EVERY_CODE_POINT,
     all_but,
     code_points,
     of_characters,
 )
-from sslm.schema.compiler import compile_language
-from sslm.schema.strings import (
+from sslm.schema.values.strings import (
     any_character,
     any_text,
     character_of,

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sslm.errors.schema import UnknownFormatError
-from sslm.schema.automaton import Automaton
-from sslm.schema.compiler import compile_language
-from sslm.schema.strings import spelled
-from sslm.schema.text_formats import FORMATS, format_language
+from sslm.schema.regular.automaton import Automaton
+from sslm.schema.regular.compiler import compile_language
+from sslm.schema.values.strings import spelled
+from sslm.schema.values.text_formats import FORMATS, format_language
 from tests.data import shared_data
 from tests.unit.schema.format_checks import CHECKS, is_date, is_ipv4, is_ipv6, is_time, walk
 

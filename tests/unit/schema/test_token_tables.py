@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError, UnspellableSchemaError
-from sslm.schema.compiling import compile_schema
-from sslm.schema.spans import FREE, only_tokens
-from sslm.schema.step_table import NO_STATE, StepTable
-from sslm.schema.token_tables import TokenTables, build_token_tables
-from sslm.schema.token_trie import TokenTrie
-from sslm.schema.value_places import value_pointer
+from sslm.schema.schema_compiler import compile_schema
+from sslm.schema.tokens.spans import FREE, only_tokens
+from sslm.schema.tokens.step_table import NO_STATE, StepTable
+from sslm.schema.tokens.tables import TokenTables, build_token_tables
+from sslm.schema.tokens.trie import TokenTrie
+from sslm.schema.tokens.value_places import value_pointer
 
 ALPHABET = 'a\\"'
 """One byte of each kind: what has no quotation mark stays inside of a text."""

@@ -4,9 +4,9 @@ import unicodedata
 
 import pytest
 
-from sslm.schema.code_points import CodePoints
-from sslm.schema.unicode_categories import UNICODE_VERSION
-from sslm.schema.unicode_properties import property_set
+from sslm.schema.values.code_points import CodePoints
+from sslm.schema.values.unicode_categories import UNICODE_VERSION
+from sslm.schema.values.unicode_properties import property_set
 
 
 def _members(name: str) -> set[int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sslm.convert.vocabulary import vocabulary_from_gguf
-from sslm.formats.gguf import read_gguf
+from sslm.formats.gguf.file import read_gguf
 from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary

@@ -1,0 +1,1 @@
+"""The options that commands share, each declared once."""

@@ -1,0 +1,1 @@
+"""Conversations with a model, of which each request computes only what is new."""

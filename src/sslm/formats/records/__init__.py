@@ -1,0 +1,1 @@
+"""Records of requests; see docs/format.md, 15."""

@@ -1,0 +1,1 @@
+"""Compiled schemas; see docs/format.md, 16."""

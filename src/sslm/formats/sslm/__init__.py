@@ -1,0 +1,1 @@
+"""The sections of .sslm files; see docs/format.md."""

@@ -1,0 +1,1 @@
+"""Opening a model: its file, its backend, and the memory that its requests may take."""

@@ -1,0 +1,1 @@
+"""Sequences as bytes, and back."""

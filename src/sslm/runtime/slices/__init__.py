@@ -1,0 +1,1 @@
+"""Work cut into slices: several sequences advance together, within a budget."""

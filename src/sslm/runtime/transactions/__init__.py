@@ -1,0 +1,1 @@
+"""Requests that become part of a conversation as a whole, or not at all."""

@@ -1,0 +1,1 @@
+"""Reading JSON Schema documents: bounded, exact, with every reference found."""

@@ -1,0 +1,1 @@
+"""Languages of byte strings, and the smallest automata that decide them."""

@@ -1,0 +1,1 @@
+"""What an automaton over bytes means for a vocabulary: masks, forced tokens, distances."""

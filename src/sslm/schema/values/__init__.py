@@ -1,0 +1,1 @@
+"""Languages of the JSON values that a schema allows."""

@@ -24,8 +24,8 @@ from tests.hostile.text_families import Family, families
 
 from sslm.errors.base import SslmError
 from sslm.text.chat_encoding import encode_chat
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 TIME_LIMIT_S: Final = 1.0

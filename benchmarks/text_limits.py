@@ -16,9 +16,9 @@ from tests.unit.text.vocabularies import byte_level_tokenizer, sentencepiece_tok
 from sslm import limits
 from sslm.errors.base import SslmError
 from sslm.text.chat_encoding import encode_chat
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
 from sslm.text.special_tokens import SpecialTokenFinder
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 _SIZE: Final = limits.TEXT_SIZE_CHARS_MAX

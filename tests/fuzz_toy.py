@@ -45,7 +45,7 @@ TARGET: Final = Target(
     name="tests.fuzz_toy",
     subject="nothing",
     run=run,
-    modules=("sslm.text.template_date",),
+    modules=("sslm.text.templates.date",),
     size_bytes_max=8,
     reaches=("nothing",),
 )

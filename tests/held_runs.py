@@ -10,7 +10,7 @@ from typing import Any, cast
 from sslm.engine.model import Model
 from sslm.program.plan import Plan
 from sslm.program.sequence_data import SequenceData
-from sslm.runtime.turns import Turns
+from sslm.runtime.guards import Turns
 
 GUARD_S = 240
 """Seconds after which what a test waits for will not come any more."""

@@ -5,9 +5,14 @@ import json
 from sslm.answer_schemas.schema import Schema
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.schemas.blob import SchemaRecord, encode_schema, read_schema
-from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.tokenizer import Tokenizer
-from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary
+from sslm.text.vocabulary import (
+    CHARACTER_OF_BYTE,
+    PreTokenizer,
+    TokenizerKind,
+    TokenType,
+    Vocabulary,
+)
 
 SMALL = {
     "title": "Lamp",

@@ -20,7 +20,7 @@ from fuzz.target import SEEDS_FOLDER, Outcomes
 from fuzz.targets import NAMES, load_target
 
 from sslm.formats.sslm.canonical_json import decode_json
-from sslm.text import template_date
+from sslm.text.templates import date as template_date
 
 ROOT = Path(__file__).parents[1]
 SEEDS_SIZE_BYTES_MAX = 300_000
@@ -165,7 +165,7 @@ def test_a_search_goes_on_after_each_defect(tmp_path: Path) -> None:
 def test_lines_that_are_missed_are_named() -> None:
     """Of a date's layout with an unknown directive, all but what follows the error is reached."""
     target = load_target("options")
-    only_dates = dataclasses.replace(target, modules=("sslm.text.template_date",))
+    only_dates = dataclasses.replace(target, modules=("sslm.text.templates.date",))
     refused, accepted = (SEEDS_FOLDER / "options" / f"parser_5_{n}.bin" for n in (1, 0))
     found, done = replay_lines(only_dates, [accepted.read_bytes()], seconds_max=60.0)
     lines = Path(str(template_date.__file__)).read_text(encoding="utf-8").splitlines()

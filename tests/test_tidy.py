@@ -52,7 +52,7 @@ TWO_SUBJECTS: Final = (
     Exemption("errors/engine", "opening and using are what one object offers"),
     Exemption("errors/native", "the two sides of one boundary"),
     Exemption("program/buffers", "read and write: what ops do with one buffer"),
-    Exemption("text/template_allowlist", "one list, of names from two sources"),
+    Exemption("text/templates/allowlist", "one list, of names from two sources"),
     Exemption("text/tokenizer", "there and back is one mapping"),
 )
 """Modules whose first line has an "and" although their subject is one."""
@@ -68,7 +68,7 @@ FLOAT_EDGES: Final = (
     Exemption("cli/commands/bench", "shows those"),
     Exemption("answering/generation", "milliseconds of a run, which decide nothing"),
     Exemption("serving/openai_logprobs", "six exact decimal places as JSON numbers"),
-    Exemption("runtime/turns", "seconds for which a thread waits for its turn"),
+    Exemption("runtime/guards", "seconds for which a thread waits for its turn"),
     Exemption("formats/gguf/tensors", "dequantizes a source file's blocks to float32"),
 )
 """Modules outside ``convert/`` that may compute with floats. docs/architecture.md lists them."""

@@ -9,7 +9,7 @@ from sslm.program.program import Program, SegmentKind
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence as TokenSequence

@@ -32,7 +32,7 @@ from sslm.errors.base import ArgumentError, ArtifactError
 from sslm.limits import THREAD_COUNT_MAX
 from sslm.model.config import binary32_bits, binary32_from_bits
 from sslm.text.message import Message
-from sslm.text.template_date import format_date
+from sslm.text.templates.date import format_date
 
 _ENVIRONMENT: Final = {"SSLM_OFFLINE": "1", "SSLM_MODEL": "./absent/none.sslm"}
 _COMMANDS: Final = ("tokenize", "inspect", "verify", "generate", "chat", "prove", "list")
@@ -218,7 +218,7 @@ TARGET: Final = Target(
         "sslm.arguments",
         "sslm.answering.request",
         "sslm.text.message",
-        "sslm.text.template_date",
+        "sslm.text.templates.date",
     ),
     size_bytes_max=256,
     reaches=("name", "reference", "origin", "exit code 0"),

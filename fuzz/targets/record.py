@@ -67,7 +67,7 @@ TARGET: Final = Target(
         "sslm.formats.choice",
         "sslm.formats.records.writer",
         "sslm.formats.records.reader",
-        "sslm.runtime.saves.choice",
+        "sslm.runtime.saves.snapshot_records",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
     reaches=("identical", "different"),

@@ -12,7 +12,7 @@ from sslm.errors.base import ArtifactError, SchemaError
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.schemas.blob import encode_schema, read_schema
 from sslm.formats.schemas.containers import encode_schema_file, read_schema_file
-from sslm.schema.tokens.cross_check import first_difference
+from sslm.schema.tokens.tables import first_difference
 from sslm.schema.tokens.trie import TokenTrie
 
 _SIZE_BYTES_MAX: Final = 1 << 12
@@ -79,7 +79,7 @@ TARGET: Final = Target(
         "sslm.formats.schemas.masks",
         "sslm.formats.schemas.tables",
         "sslm.formats.whole_numbers",
-        "sslm.schema.tokens.cross_check",
+        "sslm.schema.tokens.tables",
     ),
     size_bytes_max=_SIZE_BYTES_MAX,
     reaches=("read", "section", "cross-checked"),

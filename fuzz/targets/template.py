@@ -14,8 +14,8 @@ from fuzz.choices import Choices
 from fuzz.target import ByteMutator, Outcomes, Target, require
 from sslm.errors.base import ArgumentError, ArtifactError
 from sslm.text.chat_encoding import encode_chat
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import ROLES, Message
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import TokenType
 
@@ -122,16 +122,16 @@ TARGET: Final = Target(
     run=run,
     modules=(
         "sslm.text.chat_encoding",
-        "sslm.text.chat_template",
+        "sslm.text.templates.chat_template",
         "sslm.text.message",
         "sslm.text.special_tokens",
-        "sslm.text.template_allowance",
-        "sslm.text.template_date",
-        "sslm.text.template_filters",
-        "sslm.text.template_numbers",
-        "sslm.text.template_rewriting",
-        "sslm.text.template_sandbox",
-        "sslm.text.template_values",
+        "sslm.text.templates.allowance",
+        "sslm.text.templates.date",
+        "sslm.text.templates.filters",
+        "sslm.text.templates.numbers",
+        "sslm.text.templates.rewriting",
+        "sslm.text.templates.sandbox",
+        "sslm.text.templates.values",
     ),
     size_bytes_max=2048,
     reaches=("conversation encoded", "contents compared with harmless ones"),

@@ -6,12 +6,12 @@ from typing import Any, Final
 from fuzz.choices import Choices
 from fuzz.target import Outcomes, Target, require
 from sslm.errors.base import ArgumentError, ArtifactError
-from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.special_tokens import SpecialTokenFinder
 from sslm.text.stops import StopStrings
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import (
+    CHARACTER_OF_BYTE,
     PreTokenizer,
     TokenizerKind,
     TokenType,
@@ -220,7 +220,7 @@ TARGET: Final = Target(
     subject="made-up vocabularies and texts to the tokenizer and back, with naive oracles",
     run=run,
     modules=(
-        "sslm.text.byte_alphabet",
+        "sslm.text.vocabulary",
         "sslm.text.byte_bpe",
         "sslm.text.detokenizer",
         "sslm.text.sentencepiece",

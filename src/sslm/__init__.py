@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from sslm.answering.stream import Stream
     from sslm.catalog.loading import load
     from sslm.catalog.replaying import replay
-    from sslm.conversation.session import Session
-    from sslm.conversation.stream import SessionStream
-    from sslm.engine.model import Model
-    from sslm.engine.spec import ModelSpec
+    from sslm.conversation.session import Session, SessionStream
+    from sslm.engine.model import Model, ModelSpec
     from sslm.errors.base import (
         ArgumentError,
         ArtifactError,
@@ -142,7 +140,7 @@ _HOMES = {
     "Logprob": "sslm.sampling.logprobs",
     "Message": "sslm.text.message",
     "Model": "sslm.engine.model",
-    "ModelSpec": "sslm.engine.spec",
+    "ModelSpec": "sslm.engine.model",
     "ParallelFor": "sslm.program.parallel_for",
     "Record": "sslm.evidence.records",
     "RecordedOptions": "sslm.answering.request",
@@ -151,7 +149,7 @@ _HOMES = {
     "Schema": "sslm.answer_schemas.schema",
     "Session": "sslm.conversation.session",
     "SessionFootprint": "sslm.answering.results",
-    "SessionStream": "sslm.conversation.stream",
+    "SessionStream": "sslm.conversation.session",
     "SharedPool": "sslm.opening.shared_pool",
     "SliceFailure": "sslm.answering.live_scheduler",
     "Stream": "sslm.answering.stream",

@@ -12,9 +12,8 @@ from sslm.errors.program import LogitRangeError, OpShapeError
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.choice import MICRO, Choice, Decoder
-from sslm.program.logprobs import LogProbs
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import NOT_ALLOWED, Plan
+from sslm.program.plan import NOT_ALLOWED, LogProbs, Plan
 from tests.backends import hooks
 from tests.backends.backends import open_named
 from tests.backends.choices import Chooser, chosen, compile_choosing, select

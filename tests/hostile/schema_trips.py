@@ -6,7 +6,7 @@ from sslm.answer_schemas.vocabulary import schema_vocabulary
 from sslm.artifact.prepared_schema import PreparedSchema, decode_schema
 from sslm.errors.base import SchemaError
 from sslm.formats.schemas.containers import encode_schema_file, read_schema_file
-from sslm.schema.tokens.cross_check import first_difference
+from sslm.schema.tokens.tables import first_difference
 from tests.hostile.byte_sweep import Trip
 from tests.schema_files import again, small_schema, small_tokenizer
 

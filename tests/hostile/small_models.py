@@ -28,9 +28,14 @@ from sslm.model.tensor_shapes import tensor_shapes
 from sslm.opening.runner import Runner
 from sslm.opening.tracing import run_traced, weight_digests
 from sslm.program.tensors import Encoding, Tensor
-from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.tokenizer import Tokenizer
-from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary
+from sslm.text.vocabulary import (
+    CHARACTER_OF_BYTE,
+    PreTokenizer,
+    TokenizerKind,
+    TokenType,
+    Vocabulary,
+)
 from tests.gguf_files import Float32Array, Typed, Value
 from tests.unit.artifact.tiny_artifact import int4_tensor, int32_tensor, panels
 

@@ -15,7 +15,7 @@ from sslm.errors.runtime import (
     SequenceReleasedError,
 )
 from sslm.program.slice_time import SliceTime
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.slices.stepper import Outcome, advance
 from tests.simulation.expected import RefusedError
 from tests.simulation.models import model_named

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from zlib import crc32
 
-from sslm.runtime.sequences.chunk import Chunk
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.sequences.snapshot import Snapshot
+from sslm.runtime.sequences.state import Chunk
 from tests.simulation import expected
 from tests.simulation.choices import Key, Rule
 from tests.simulation.oracle import Answer, Question, Reply

@@ -11,7 +11,8 @@ from sslm.program.choice import Choice
 from sslm.program.choice_data import ChoiceData
 from sslm.program.sequence_data import SequenceData
 from sslm.program.states import PAGE_TOKENS
-from sslm.runtime.sequences import freezing, sequence
+from sslm.runtime.sequences import sequence
+from sslm.runtime.sequences import snapshot as freezing
 from sslm.runtime.sequences import state as sequence_state
 from sslm.runtime.sequences.kv_pool import PageHold
 from sslm.runtime.sequences.snapshot import Snapshot

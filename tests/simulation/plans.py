@@ -13,7 +13,7 @@ from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import advance_by_runs
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from tests.simulation.models import LONGEST, model_named
 
 ROWS_MAX = LONGEST

@@ -6,7 +6,7 @@ from sslm.errors.base import SslmError
 from sslm.errors.runtime import ObjectClosedError
 from sslm.program.program import Program, SegmentKind
 from sslm.program.slice_time import SliceTime
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.slices.scheduler import Scheduler
 from sslm.runtime.slices.stepper import Outcome

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sslm.runtime.sequences import freezing, sequence
+from sslm.runtime.sequences import sequence
+from sslm.runtime.sequences import snapshot as freezing
 from sslm.runtime.sequences import state as sequence_state
 from sslm.runtime.sequences.schema_binding import Binding, Place
 from sslm.runtime.sequences.snapshot import SchemaPoint, Snapshot

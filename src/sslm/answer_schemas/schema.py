@@ -36,8 +36,7 @@ from sslm.schema.documents.refusals import Unsupported
 from sslm.schema.regular.budget import Budget, Report
 from sslm.schema.regular.spacing import Spacing
 from sslm.schema.schema_compiler import check, compile_schema
-from sslm.schema.tokens.cross_check import first_difference
-from sslm.schema.tokens.tables import TokenTables
+from sslm.schema.tokens.tables import TokenTables, first_difference
 from sslm.text.tokenizer import Tokenizer
 
 DEFAULT_NAME: Final = "schema"

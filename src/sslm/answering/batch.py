@@ -9,8 +9,7 @@ from sslm.answering.cutoff import Cutoff
 from sslm.answering.generation import log_answer, milliseconds
 from sslm.answering.live_prefix import LivePrefix
 from sslm.answering.live_sequence import LiveSequence
-from sslm.answering.request import Request
-from sslm.answering.request_maker import RequestMaker
+from sslm.answering.request import Request, RequestMaker
 from sslm.answering.results import Completion
 from sslm.errors.base import SslmError, StateError, as_value
 from sslm.errors.native import RunCancelledError

@@ -11,7 +11,7 @@ from sslm.errors.native import RunCancelledError, ThreadStartError
 from sslm.errors.runtime import DeadlineExceededError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.log import LOGGER
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.threads import new_lock, start_thread
 
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from sslm.answering.answer import Answer
 from sslm.answering.cutoff import Cutoff
-from sslm.answering.followed_schema import followed_schema
 from sslm.answering.logprobs import PromptLogprobs, last_logprob
 from sslm.answering.recorder import Recorder
-from sslm.answering.request import Request
+from sslm.answering.request import Request, followed_schema
 from sslm.answering.results import NANOSECONDS_PER_MS, Completion, StreamChunk, Usage
 from sslm.answering.token_source import LoneSource, Report, TokenSource
 from sslm.errors.native import RunCancelledError

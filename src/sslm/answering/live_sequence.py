@@ -6,12 +6,16 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from sslm.answering.answer import Answer
-from sslm.answering.followed_schema import followed_schema
 from sslm.answering.live_prefix import LivePrefix
 from sslm.answering.logprobs import last_logprob
 from sslm.answering.prompts import Prompt
-from sslm.answering.request import AnswerOptions, Request, require_no_prompt_logprobs
-from sslm.answering.request_maker import RequestMaker
+from sslm.answering.request import (
+    AnswerOptions,
+    Request,
+    RequestMaker,
+    followed_schema,
+    require_no_prompt_logprobs,
+)
 from sslm.answering.results import Completion, Usage
 from sslm.answering.sliced_work import SlicedWork
 from sslm.errors.base import SslmError
@@ -21,13 +25,13 @@ from sslm.opening.admission import Lease
 from sslm.opening.runner import Runner
 from sslm.opening.shared_pool import SharedPool
 from sslm.program.states import PAGE_TOKENS
-from sslm.runtime.sequences.chunk import Chunk
 from sslm.runtime.sequences.kv_pool import page_count_for
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.schema_binding import Ending
 from sslm.runtime.sequences.schema_steps import admit_beginning, admit_chosen
 from sslm.runtime.sequences.sequence import SequenceStats
 from sslm.runtime.sequences.snapshot import Snapshot
+from sslm.runtime.sequences.state import Chunk
 from sslm.sampling.logprobs import TokenLogprob
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from sslm.opening.runner import Runner
-from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.sequences.state import Chunk
 from sslm.sampling.logprobs import Logprob, TokenLogprob
 
 

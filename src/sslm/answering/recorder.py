@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sslm import limits
 from sslm.answering.answer import Answer
-from sslm.answering.record_target import RecordTarget
-from sslm.answering.request import Request
+from sslm.answering.request import RecordTarget, Request
 from sslm.artifact.saved_files import require_record_place, write_saved_file
 from sslm.errors.runtime import OptionRangeError
 from sslm.formats.records.writer import (
@@ -19,8 +18,8 @@ from sslm.formats.records.writer import (
 )
 from sslm.opening.tracing import short_digests
 from sslm.program.program import Program
-from sslm.runtime.saves.choice import saved_choice
-from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.saves.snapshot_records import saved_choice
+from sslm.runtime.sequences.state import Chunk
 
 if TYPE_CHECKING:
     from sslm.answer_schemas.binder import AnswerSchema

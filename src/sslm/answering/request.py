@@ -1,24 +1,57 @@
-"""A prompt with what is asked of its answer."""
+"""Where the record of a request goes."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from sslm import limits
-from sslm.answer_schemas.asked import AskedSchema, asked_schema
-from sslm.answering.record_target import RecordTarget, record_target
-from sslm.arguments import checked_int, require_known
+from sslm.answer_schemas.asked import AskedSchema, ModelSchemas, asked_schema
+from sslm.answering.prompts import Prompt, prompt_ids
+from sslm.arguments import checked_int, checked_path, require_bool, require_known
 from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.runtime import EmptyPromptError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTypeError
+from sslm.program.program import Program
+from sslm.runtime.sequences.token_ids import checked_token_ids
+from sslm.runtime.transactions.token_request import FollowedSchema
 from sslm.sampling.options import PLAIN, ChoosingOptions, SeededChoice, seeded_choice
-from sslm.text.tokenizer import checked_text
+from sslm.text.tokenizer import Tokenizer, checked_text
 
 if TYPE_CHECKING:
     from sslm.answer_schemas.binder import AnswerSchema, SchemaBinder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordTarget:
+    """Where a record goes, and what it is to hold.
+
+    Args:
+        path: The file's name.
+        has_segments: Whether it has digests of every segment.
+    """
+
+    path: Path
+    has_segments: bool
+
+
+def record_target(record: object, has_segments: object) -> RecordTarget | None:
+    """Return where a caller wants a record, or None for nowhere.
+
+    Raises:
+        OptionRangeError: If *record* is no path, or *has_segments* not True or False, or True
+            without a record.
+    """
+    require_bool("record_segments", has_segments)
+    if record is not None:
+        return RecordTarget(path=checked_path("record", record), has_segments=bool(has_segments))
+    if has_segments:
+        raise OptionRangeError("record_segments", "True", "False without record")
+    return None
+
 
 DEFAULT_MAX_TOKENS: Final = 256
 
@@ -245,4 +278,72 @@ def _stop_ids(ids: object, vocab_size: int) -> frozenset[int]:
     return frozenset(
         checked_int("stop_token_ids", token_id, lowest=0, highest=vocab_size - 1)
         for token_id in taken
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestMaker:
+    """What a model knows about requests.
+
+    Args:
+        tokenizer: Of the model.
+        stop_token_ids: Ids that end an answer.
+        context_tokens: Most tokens of prompt and answer.
+        program: Of the model; says which ids have a token.
+        schemas: Where schemas come from.
+    """
+
+    tokenizer: Tokenizer
+    stop_token_ids: frozenset[int]
+    context_tokens: int
+    program: Program
+    schemas: ModelSchemas
+
+    def ids(self, prompt: Prompt, *, is_continued: bool = False) -> tuple[int, ...]:
+        """Return the checked ids of a prompt, which *is_continued* behind others or comes first.
+
+        Raises:
+            SslmError: What :func:`sslm.answering.prompts.prompt_ids` raises.
+            TokenIdTypeError, TokenIdRangeError: If one is none of the vocabulary.
+        """
+        ids = prompt_ids(
+            self.tokenizer,
+            prompt,
+            self.context_tokens,
+            self.program.max_position_embeddings,
+            is_continued=is_continued,
+        )
+        return tuple(checked_token_ids(ids, self.program))
+
+    def wanted(self, options: AnswerOptions) -> Wanted:
+        """Return what options ask for; see :func:`sslm.answering.request.wanted`."""
+        return wanted(
+            options,
+            end_token_ids=self.stop_token_ids,
+            vocab_size=self.program.token_count,
+            schemas=self.schemas,
+        )
+
+    def request(self, prompt: Prompt, wanted: Wanted, *, is_continued: bool) -> Request:
+        """Return a request to continue a prompt; raises what :meth:`ids` and Request raise."""
+        return wanted.of(self.ids(prompt, is_continued=is_continued))
+
+
+def followed_schema(request: Request, max_tokens: int) -> FollowedSchema | None:
+    """Return what an answer follows, which can be completed within its tokens if it is to fit.
+
+    Raises:
+        SchemaBudgetTokensError: If it cannot.
+    """
+    wanted = request.schema
+    if wanted is None:
+        return None
+    wanted.require_room(max_tokens)
+    # What stops or is told at each token is looked at where that is chosen.
+    has_segments = request.record is not None and request.record.has_segments
+    is_watched = has_segments or request.stop or request.stop_token_ids - wanted.own_end_ids
+    return FollowedSchema(
+        schema=wanted.bound,
+        answer_tokens=max_tokens if wanted.is_fitted else None,
+        takes_spans=not is_watched and request.logprobs is None,
     )

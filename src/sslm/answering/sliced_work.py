@@ -19,13 +19,13 @@ from sslm.errors.runtime import (
 from sslm.memory import touch
 from sslm.opening.runner import Runner
 from sslm.opening.shared_pool import SharedPool
+from sslm.runtime.guards import Turn, Turns
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.slices.scheduler import Scheduler
 from sslm.runtime.slices.stepper import finished
 from sslm.runtime.slices.time_slices import SliceBudget
-from sslm.runtime.turns import Turn, Turns
 
 
 class SlicedWork(Closing):

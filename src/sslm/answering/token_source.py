@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from sslm.answering.cutoff import Cutoff
 from sslm.opening.runner import Runner
 from sslm.program.choice import Choice
-from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence as TokenSequence
+from sslm.runtime.sequences.state import Chunk
 from sslm.runtime.transactions.checkpoints import CheckpointBudget
 from sslm.runtime.transactions.token_request import FollowedSchema, TokenRequest
 from sslm.runtime.transactions.token_session import TokenSession

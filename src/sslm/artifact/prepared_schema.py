@@ -8,7 +8,7 @@ from sslm.artifact.schema_options import decode_options, encode_options, require
 from sslm.artifact.stored_schemas import require_vocabulary
 from sslm.errors.schema_files import SchemaNameError
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.schema_names import is_schema_name
+from sslm.formats.names import is_schema_name
 from sslm.formats.schemas.automaton import Row
 from sslm.formats.schemas.blob import SchemaRecord, encode_schema, read_schema
 from sslm.formats.schemas.masks import mask_order

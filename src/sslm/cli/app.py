@@ -24,7 +24,7 @@ from sslm.cli.commands import (
 )
 from sslm.cli.exit_codes import USAGE
 from sslm.cli.failures import explain
-from sslm.cli.options.manners import Program
+from sslm.cli.options.signatures import Program
 from sslm.cli.screen.output import complain, print_text
 from sslm.version import VERSION
 

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn, Unpack
 
-from sslm.answer_schemas.model_schemas import ModelSchemas
+from sslm.answer_schemas.asked import ModelSchemas
 from sslm.answering.async_stream import AsyncStream
 from sslm.answering.background import Background
 from sslm.answering.cutoff import Cutoff, require_time
 from sslm.answering.generation import Generation
 from sslm.answering.prompts import MessageLike, bounded_messages
 from sslm.answering.request import RecordedOptions, require_no_prompt_logprobs, wanted
-from sslm.answering.results import Completion, SessionFootprint
+from sslm.answering.results import Completion, SessionFootprint, StreamChunk
+from sslm.answering.stream import Stream
 from sslm.answering.token_source import Report
 from sslm.arguments import checked_int, require_callback
 from sslm.closing import Closing
 from sslm.conversation.memory import SessionMemory, SessionSizes
 from sslm.conversation.source import Conversation, SessionSource, message_marks
-from sslm.conversation.stream import SessionStream
 from sslm.errors.runtime import NotCopyableError, ObjectClosedError, OptionRangeError
 from sslm.errors.sessions import NothingToUndoError
 from sslm.errors.showing import briefly
@@ -27,9 +27,75 @@ from sslm.log import LOGGER
 from sslm.opening.runner import Runner
 from sslm.runtime.transactions.token_session import TokenSession
 from sslm.text.chat_encoding import encode_chat
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
+
+
+class SessionStream(Stream):
+    """A stream that :meth:`commit` can end, keeping what was shown.
+
+    Reading it is a call of its session: SequenceInUseError or NestedCallError refuses it while
+    another one is not over, and refuses others while it is read.
+
+    Args:
+        generation: The answer in the making.
+        source: Where its tokens come from and go to.
+    """
+
+    def __init__(self, generation: Generation, source: SessionSource) -> None:
+        super().__init__(generation)
+        self._source = source
+
+    def __next__(self) -> StreamChunk:
+        self._generation.require_owner()
+        if self._is_over:
+            raise StopIteration
+        with self._source.call():
+            self._source.require_current()
+            return super().__next__()
+
+    def _piece(self) -> StreamChunk | None:
+        piece = super()._piece()
+        if piece is not None:
+            self._source.shown += piece.text
+        return piece
+
+    def read(self) -> Completion:
+        """Compute whatever is left, and return the whole answer.
+
+        Raises:
+            StreamUnfinishedError: If another thread closed the stream meanwhile.
+            StreamSupersededError: If the conversation has gone on without this answer.
+            SslmError: As iterating does.
+        """
+        self._generation.require_owner()
+        if self._is_over:
+            return self.result()
+        with self._source.call():
+            self._source.require_current()
+            return self.read_in_call()
+
+    def read_in_call(self) -> Completion:
+        """Do what :meth:`read` does, within a call of the session that has begun."""
+        return super().read()
+
+    def commit(self) -> None:
+        """Keep the message and what was shown of its answer, and end the stream.
+
+        If nothing was shown, nothing is kept. After an error or an interrupt the texts can still be
+        kept so; after the whole answer there is nothing to do.
+
+        Raises:
+            ObjectClosedError: If the session is closed.
+            SequenceInUseError, NestedCallError: If a call of the session is not over.
+            StreamSupersededError: If the conversation has gone on without this answer.
+        """
+        self._generation.require_owner()
+        with self._source.call(), self._lock:
+            self._source.require_current()
+            self._source.keep_shown()
+            self._pieces.close()
 
 
 class Session(Closing):

@@ -23,10 +23,10 @@ from sslm.convert.source import GgufModelSource
 from sslm.errors.commands import SourceFileMismatchError
 from sslm.errors.model import SourceMismatchError
 from sslm.errors.reading import unreadable
-from sslm.formats.hashing import sha256_of
+from sslm.hashes import sha256_of
 from sslm.opening.runner import Runner
-from sslm.runtime.sequences.chunk import Chunk
 from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.state import Chunk
 from sslm.threads import open_file
 
 _PIECE_SIZE_BYTES: Final = 1 << 20

@@ -9,8 +9,8 @@ from typing import Final
 from sslm import limits
 from sslm.errors.text import MergePartError, TokenizerUnsupportedError, TokenTypeError
 from sslm.formats.gguf.metadata import GgufMetadata
-from sslm.text.byte_alphabet import BYTE_OF_CHARACTER
 from sslm.text.vocabulary import (
+    BYTE_OF_CHARACTER,
     PreTokenizer,
     TokenizerKind,
     TokenType,

@@ -4,11 +4,12 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from sslm import limits
-from sslm.answer_schemas.model_schemas import ModelSchemas
+from sslm.answer_schemas.asked import ModelSchemas
 from sslm.answering.background import Background
 from sslm.answering.results import NANOSECONDS_PER_MS, Footprint
 from sslm.arguments import (
@@ -21,7 +22,6 @@ from sslm.closing import Closing
 from sslm.engine.session_requests import SessionRequests
 from sslm.engine.several_requests import SeveralRequests
 from sslm.engine.sliced_requests import SlicedRequests
-from sslm.engine.spec import ModelSpec
 from sslm.errors.engine import NoChatTemplateError, NoGoldenRunsError
 from sslm.errors.runtime import (
     NotCopyableError,
@@ -41,12 +41,61 @@ from sslm.opening.model_file import (
 from sslm.opening.runner import Runner, open_backend
 from sslm.program.parallel_for import ParallelFor
 from sslm.runtime.sequences.options import SequenceOptions
-from sslm.text.chat_template import ChatTemplate
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.text_bounds import TextBounds
 from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sslm.answer_schemas.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """How a model was opened; small, and what ``pickle`` sends of a model.
+
+    Args:
+        path: The file's absolute path.
+        sha256: What ``sha256sum`` prints for the file.
+        backend: As it was asked for: ``auto`` may choose another one on another machine.
+        tier: As it was asked for.
+        threads: How many threads compute.
+        context_tokens: Most tokens of prompt and answer.
+        memory_bytes: The bound on memory, or None.
+        text_bytes: The bound on one text, or None.
+        mmap: Whether the file is mapped.
+    """
+
+    path: str
+    sha256: str
+    backend: str
+    tier: str
+    threads: int
+    context_tokens: int
+    memory_bytes: int | None
+    text_bytes: int | None
+    mmap: bool
+
+    def load(self) -> "Model":
+        """Open the model, and insist that the file is the same one.
+
+        Raises:
+            ModelHashMismatchError: If it is not.
+            SslmError: As :class:`sslm.Model` does.
+        """
+        # A model describes itself with a spec, so its module imports this one.
+        from sslm.engine.model import Model
+
+        return Model(
+            self.path,
+            sha256=self.sha256,
+            backend=self.backend,
+            tier=self.tier,
+            threads=self.threads,
+            context_tokens=self.context_tokens,
+            memory_bytes=self.memory_bytes,
+            text_bytes=self.text_bytes,
+            mmap=self.mmap,
+        )
 
 
 class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Unpack, cast
 
-from sslm.answer_schemas.model_schemas import ModelSchemas
+from sslm.answer_schemas.asked import ModelSchemas
 from sslm.answering.cutoff import Cutoff, require_time
 from sslm.answering.generation import Generation
 from sslm.answering.prompts import MessageLike, Prompt, bounded_messages, prompt_ids
@@ -23,8 +23,8 @@ from sslm.evidence.records import Record, as_record, kept_ids, options_left
 from sslm.evidence.reexecution import require_replayable
 from sslm.opening.runner import Runner
 from sslm.text.chat_encoding import encode_chat
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.detokenizer import Detokenizer
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

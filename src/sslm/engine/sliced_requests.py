@@ -3,13 +3,12 @@
 from abc import ABC, abstractmethod
 from typing import Unpack
 
-from sslm.answer_schemas.model_schemas import ModelSchemas
+from sslm.answer_schemas.asked import ModelSchemas
 from sslm.answering.live_prefix import LivePrefix
 from sslm.answering.live_scheduler import LiveScheduler
 from sslm.answering.live_sequence import LiveSequence
 from sslm.answering.prompts import Prompt
-from sslm.answering.request import AnswerOptions
-from sslm.answering.request_maker import RequestMaker
+from sslm.answering.request import AnswerOptions, RequestMaker
 from sslm.arguments import checked_int
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly

@@ -10,7 +10,7 @@ from sslm.arguments import checked_int, checked_path
 from sslm.artifact.saved_files import read_record_file
 from sslm.formats.records.reader import read_record as read_record_bytes
 from sslm.formats.records.writer import RecordFinish, SavedRecord
-from sslm.runtime.saves.choice import choice_of
+from sslm.runtime.saves.snapshot_records import choice_of
 from sslm.sampling.options import ChoosingOptions, options_of
 
 _OF_DECODERS: Final = {

@@ -16,12 +16,12 @@ from sslm.formats.records.writer import SavedRecord
 from sslm.opening.runner import Runner
 from sslm.opening.tracing import short_digests
 from sslm.program.program import Program
-from sslm.runtime.saves.choice import choice_of
-from sslm.runtime.sequences.choice_checks import choice_fault
-from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.saves.snapshot_records import choice_of
+from sslm.runtime.sequences.choice import choice_fault
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.schema_binding import Ending
 from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.state import Chunk
 from sslm.schema.tokens.bound_schema import BoundSchema
 
 Advance = Callable[[Sequence], None]

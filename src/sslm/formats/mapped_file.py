@@ -1,15 +1,18 @@
 """A whole file as one read-only view."""
 
+import ctypes
 import mmap
 import os
 import stat
+import weakref
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
+from typing import Any, Final
 
 from sslm.closing import Closing
 from sslm.errors.reading import unreadable
-from sslm.memory import is_misplaced, prefer_huge_pages
+from sslm.memory import HUGE_PAGE_SIZE_BYTES, is_misplaced, prefer_huge_pages
 
 
 class MappedFile(Closing):
@@ -83,9 +86,66 @@ def _map_regular_file(path: Path) -> tuple[mmap.mmap | None, memoryview]:
             view.release()
             memory.close()
             # Imported where it is needed, as few files are.
-            from sslm.formats.aligned_map import aligned_map
+            from sslm.formats.mapped_file import aligned_map
 
             return None, aligned_map(file.fileno(), size_bytes)
         # Before anything looks at them: a page that is there stays as it is.
         prefer_huge_pages(memory)
         return memory, view
+
+
+_MAP_FIXED: Final = 0x10
+"""Replaces what is mapped there: a part of our own room."""
+
+_NO_ADDRESS: Final = ctypes.c_void_p(-1).value
+
+
+def aligned_map(descriptor: int, size_bytes: int) -> memoryview:
+    """Map the begin of a file read-only, at a multiple of 2 MiB, and ask for huge pages.
+
+    The map goes with the last view of it.
+
+    Args:
+        descriptor: Of a file that is open for reading.
+        size_bytes: At least 1, and at most what the file has.
+
+    Raises:
+        OSError: If the system refuses.
+    """
+    library = _c_library()
+    # Room in which such an address lies; the file takes its middle, and the rest is given back.
+    room_bytes = size_bytes + HUGE_PAGE_SIZE_BYTES
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    room = _checked(library.mmap(None, room_bytes, 0, flags, -1, 0))
+    first = -(-room // HUGE_PAGE_SIZE_BYTES) * HUGE_PAGE_SIZE_BYTES
+    last = -(-(first + size_bytes) // mmap.PAGESIZE) * mmap.PAGESIZE
+    flags = mmap.MAP_SHARED | _MAP_FIXED
+    try:
+        _checked(library.mmap(first, size_bytes, mmap.PROT_READ, flags, descriptor, 0))
+    except OSError:
+        library.munmap(room, room_bytes)
+        raise
+    for begin, end in ((room, first), (last, room + room_bytes)):
+        if begin < end:
+            library.munmap(begin, end - begin)
+    library.madvise(first, size_bytes, mmap.MADV_HUGEPAGE)
+    block = (ctypes.c_ubyte * size_bytes).from_address(first)
+    weakref.finalize(block, library.munmap, first, size_bytes).atexit = False
+    return memoryview(block).cast("B").toreadonly()
+
+
+def _c_library() -> Any:
+    library = ctypes.CDLL(None, use_errno=True)
+    address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    library.mmap.argtypes = (address, size, number, number, number, ctypes.c_long)
+    library.mmap.restype = address
+    library.munmap.argtypes = (address, size)
+    library.madvise.argtypes = (address, size, number)
+    return library
+
+
+def _checked(address: int) -> int:
+    if address == _NO_ADDRESS:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return address

@@ -1,4 +1,4 @@
-"""Powers of two with a fraction, as integer weights (docs/arithmetic.md, "Choosing")."""
+"""Powers of two with a fraction as integer weights, and the logarithm of their sum."""
 
 from typing import Final
 
@@ -45,3 +45,27 @@ def _powers(exponents: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     power = np.uint64(1 << WEIGHT_BITS) - (fraction * value >> np.uint64(64 - WEIGHT_BITS))
     rounded: npt.NDArray[np.uint64] = (power + ((np.uint64(1) << whole) >> np.uint64(1))) >> whole
     return rounded
+
+
+_LN_2: Final = 744261118
+"""round(2**30 * ln(2))."""
+
+_LOG2_BITS: Final = 28
+
+
+def log_weight(weight: int, fraction_bits: int) -> int:
+    """Return ``ln(weight / 2**40)``.
+
+    Args:
+        weight: From 2**40 to 2**60.
+        fraction_bits: Of the result, at most 57.
+    """
+    bits = weight.bit_length() - 1
+    square = weight >> (bits - 31)
+    log2 = bits - WEIGHT_BITS
+    for _ in range(_LOG2_BITS):
+        square = square * square >> 31
+        log2 = 2 * log2 + (square >> 32)
+        square >>= square >> 32
+    shift = 30 + _LOG2_BITS - fraction_bits
+    return (log2 * _LN_2 + (1 << shift >> 1)) >> shift

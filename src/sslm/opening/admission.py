@@ -5,7 +5,7 @@ from typing import Protocol, Self
 from weakref import WeakSet
 
 from sslm.errors.runtime import MemoryBudgetError
-from sslm.runtime.turns import Turns
+from sslm.runtime.guards import Turns
 
 
 class Lease:

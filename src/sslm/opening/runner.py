@@ -10,20 +10,17 @@ from sslm.errors.runtime import ObjectClosedError
 from sslm.model.llama import build_llama
 from sslm.model.tensor_shapes import check_tensors
 from sslm.opening.admission import Admission, Lease
-from sslm.program.logprobs import LogProbs
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import CHUNK_ROWS_MAX, Backend, Plan
+from sslm.program.plan import CHUNK_ROWS_MAX, Backend, LogProbs, Plan
 from sslm.program.program import Program
 from sslm.program.slice_time import SliceTime
-from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.owning_process import OwningProcess
-from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.guards import Cancellation, OwningProcess, Turns
 from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.state import Chunk
 from sslm.runtime.slices.stepper import Outcome, advance, finished
 from sslm.runtime.slices.unit_costs import UnitCosts
-from sslm.runtime.turns import Turns
 
 ALL_UNITS = 1 << 30
 """A budget that no program exhausts."""

@@ -10,8 +10,8 @@ from sslm.opening.runner import Runner, run_greedy
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program, SegmentKind
 from sslm.program.tensors import Tensors
-from sslm.runtime.sequences.chunk import Chunk
 from sslm.runtime.sequences.options import SequenceOptions
+from sslm.runtime.sequences.state import Chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

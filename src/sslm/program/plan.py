@@ -5,13 +5,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from sslm.program.choice_data import ChoiceData
-from sslm.program.logprobs import LogProbs
 from sslm.program.program import Program
 from sslm.program.tensors import Tensors
 
 if TYPE_CHECKING:
     from sslm.program.sequence_data import SequenceData
     from sslm.program.slice_time import SliceTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogProbs:
+    """Natural logarithms of probabilities, with ``SCORE_BITS`` fraction bits; none is above 0.
+
+    Args:
+        values: Those that were asked for; None of an id that has no logit.
+        top: The likeliest ids with theirs, equal ones by id.
+    """
+
+    values: tuple[int | None, ...]
+    top: tuple[tuple[int, int], ...]
+
 
 CHUNK_ROWS_MAX = 64
 """Rows of one span in one run: a budget unit is a layer of at most this many rows."""

@@ -11,13 +11,12 @@ from sslm.errors.runtime import (
     OptionRangeError,
 )
 from sslm.program.program import Program
-from sslm.runtime.owning_process import OwningProcess
+from sslm.runtime.guards import OwningProcess, Turn, Turns
 from sslm.runtime.saves.saving import restore
 from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.prefix import Prefix
 from sslm.runtime.sequences.sequence import Sequence
-from sslm.runtime.turns import Turn, Turns
 
 
 class HostedModel:

@@ -10,9 +10,8 @@ from typing import Any, Final
 from sslm import limits
 from sslm.errors.base import SslmError
 from sslm.errors.text import TextNotEncodableError, TokenizerBuildError, TokenizerFailedError
-from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.text_bounds import require_address_space
-from sslm.text.vocabulary import PreTokenizer, Vocabulary
+from sslm.text.vocabulary import CHARACTER_OF_BYTE, PreTokenizer, Vocabulary
 
 _ENGLISH_ENDINGS: Final = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _LINE_ENDS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sslm import limits
 from sslm.errors.text import TemplateHidesContentError, TemplateWorkError
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
 from sslm.text.special_tokens import SpecialTokenFinder
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 
 _STAND_INS = range(0xF0000, 0xFFFFE)

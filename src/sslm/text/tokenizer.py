@@ -9,7 +9,6 @@ from sslm import limits
 from sslm.errors.runtime import ContextLengthError, PaddingTokenIdError, TokenIdTypeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTooLongError, TextTypeError, TextUnicodeError, TokenizerIdError
-from sslm.text.byte_alphabet import bytes_of_spelling
 from sslm.text.special_tokens import SpecialTokenFinder
 from sslm.text.structure import structure_of
 from sslm.text.text_bounds import TextBounds
@@ -18,6 +17,7 @@ from sslm.text.vocabulary import (
     TokenType,
     Vocabulary,
     byte_of_byte_token,
+    bytes_of_spelling,
 )
 
 _UNBOUNDED: Final = TextBounds()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from itertools import chain, compress
+from typing import Final
 
 from sslm import limits
 from sslm.errors.text import (
@@ -25,7 +26,6 @@ from sslm.errors.text import (
     VocabularyFieldError,
     VocabularySizeError,
 )
-from sslm.text.byte_alphabet import BYTE_OF_CHARACTER
 
 
 class TokenizerKind(StrEnum):
@@ -310,3 +310,23 @@ def byte_of_byte_token(spelling: str) -> int | None:
     """Return the byte that a spelling such as ``<0x0A>`` names, or None if it names none."""
     match = _BYTE_TOKEN.fullmatch(spelling)
     return None if match is None else int(match[1], 16)
+
+
+_PRINTABLE: Final = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_OTHERS: Final = tuple(byte for byte in range(256) if byte not in _PRINTABLE)
+
+BYTE_OF_CHARACTER: Final = {
+    **{chr(byte): byte for byte in _PRINTABLE},
+    **{chr(0x100 + index): byte for index, byte in enumerate(_OTHERS)},
+}
+"""The byte that each of the 256 characters stands for."""
+
+CHARACTER_OF_BYTE: Final = {byte: character for character, byte in BYTE_OF_CHARACTER.items()}
+"""The character that spells each byte."""
+
+_TO_LATIN_1: Final = {ord(character): byte for character, byte in BYTE_OF_CHARACTER.items()}
+
+
+def bytes_of_spelling(spelling: str) -> bytes:
+    """Return the bytes that *spelling*, made only of the alphabet's characters, stands for."""
+    return spelling.translate(_TO_LATIN_1).encode("latin-1")

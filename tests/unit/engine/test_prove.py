@@ -13,8 +13,7 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
 )
 from sslm.evidence import prove as prove_module
-from sslm.evidence.proof_plans import REFERENCE_TOKENS
-from sslm.evidence.prove import ProofReport, prove
+from sslm.evidence.prove import REFERENCE_TOKENS, ProofReport, prove
 from sslm.native_library import available_tiers
 from sslm.opening.runner import Runner
 from sslm.program.plan import Backend

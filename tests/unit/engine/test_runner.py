@@ -15,7 +15,7 @@ from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ForkedProcessError, MemoryBudgetError
 from sslm.opening.runner import Runner
 from sslm.program.plan import Backend
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence
 from tests.converted import stories_artifact

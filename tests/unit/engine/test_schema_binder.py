@@ -9,8 +9,7 @@ import pytest
 
 from sslm import limits
 from sslm.answer_schemas import binder as answer_schema
-from sslm.answer_schemas.binder import AnswerSchema, SchemaBinder
-from sslm.answer_schemas.kept import KeptSchema
+from sslm.answer_schemas.binder import AnswerSchema, KeptSchema, SchemaBinder
 from sslm.answer_schemas.schema import Schema
 from sslm.artifact.stored_schemas import StoredSchemas
 from sslm.engine.model import Model

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from sslm.answering.results import Completion
-from sslm.conversation.session import Session
-from sslm.conversation.stream import SessionStream
+from sslm.conversation.session import Session, SessionStream
 from sslm.engine.model import Model
 from sslm.errors.base import ArgumentError, SslmError
 from sslm.errors.runtime import (

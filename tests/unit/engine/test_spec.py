@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sslm.engine.model import Model
-from sslm.engine.spec import ModelSpec
+from sslm.engine.model import Model, ModelSpec
 from sslm.errors.base import ArtifactError
 from sslm.errors.engine import ModelHashMismatchError
 from sslm.errors.reading import UnreadableFileError

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sslm.backends.reference.choosing import logprobs
-from sslm.numerics.logarithm import log_weight
-from sslm.numerics.weights import WEIGHT_BITS, weights
+from sslm.numerics.weights import WEIGHT_BITS, log_weight, weights
 from sslm.program.choice import MICRO, SCORE_BITS, Choice, Decoder
 
 RELATIVE_ERROR = mpmath.mpf(2) ** mpmath.mpf("-24.7")

@@ -21,7 +21,7 @@ from sslm.program.choice_data import scratch_size_bytes
 from sslm.program.plan import Span
 from sslm.program.program import Program
 from sslm.program.sequence_data import SCORE_REFUSED
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.sequences.sequence import Sequence

@@ -3,8 +3,7 @@
 import pytest
 
 from sslm.errors.runtime import MemoryRefusedError
-from sslm.memory import address_of
-from sslm.own_memory import mapped_memory, zeroed_memory
+from sslm.memory import address_of, mapped_memory, zeroed_memory
 
 TOO_MUCH = 1 << 62
 
@@ -31,6 +30,6 @@ def test_small_memory_is_refused_by_name_too(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(size: int) -> bytearray:
         raise MemoryError(size)
 
-    monkeypatch.setattr("sslm.own_memory.bytearray", refuse, raising=False)
+    monkeypatch.setattr("sslm.memory.bytearray", refuse, raising=False)
     with pytest.raises(MemoryRefusedError):
         zeroed_memory(5, "a test")

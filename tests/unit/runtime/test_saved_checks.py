@@ -37,8 +37,8 @@ from sslm.formats.saves.reader import read_save
 from sslm.formats.saves.writer import encode_save
 from sslm.program.choice import Choice, Decoder
 from sslm.program.sequence_data import SCORE_REFUSED
-from sslm.runtime.saves.choice import saved_choice
 from sslm.runtime.saves.saving import restore, save
+from sslm.runtime.saves.snapshot_records import saved_choice
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import bound, fields

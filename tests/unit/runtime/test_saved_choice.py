@@ -3,7 +3,7 @@
 import pytest
 
 from sslm.program.choice import Choice, Decoder
-from sslm.runtime.saves.choice import choice_of, saved_choice
+from sslm.runtime.saves.snapshot_records import choice_of, saved_choice
 from tests.records import PLAIN_CHOICE, RICH_CHOICE
 
 CHOICES = [

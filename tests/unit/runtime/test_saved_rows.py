@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sslm.errors.saves import SaveAbsentRowError, SaveCodeError, SaveExponentError
 from sslm.native_library import borrow, load_library
 from sslm.program.states import State, StateKind, lay_out_states
-from sslm.runtime.saves.rows import require_bounded_pages, require_bounded_rows
+from sslm.runtime.saves.checks import require_bounded_pages, require_bounded_rows
 from sslm.runtime.sequences.page_rows import packed_runs, packed_size_bytes
 
 

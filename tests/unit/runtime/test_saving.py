@@ -24,7 +24,7 @@ from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.runtime.saves import saving
 from sslm.runtime.saves import snapshot_records as saved_snapshot
 from sslm.runtime.saves.saving import restore, restore_into, save, save_size_bytes_max
-from sslm.runtime.sequences import freezing
+from sslm.runtime.sequences import snapshot as freezing
 from sslm.runtime.sequences import state as sequence_state
 from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes
 from sslm.runtime.sequences.options import SequenceOptions

@@ -16,7 +16,7 @@ from sslm.errors.runtime import (
     SequenceBusyError,
     SequenceInUseError,
 )
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.slices.stepper import Outcome, advance, finished
 from tests.backends.backends import open_named

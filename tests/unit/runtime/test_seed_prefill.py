@@ -13,7 +13,7 @@ from sslm.errors.runtime import (
     TokenIdRangeError,
     TokenIdTypeError,
 )
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.slices.stepper import advance, finished
 from tests.seed_cases import Case, refused
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sslm import own_memory
+from sslm import memory as own_memory
 from sslm.errors.runtime import (
     ContextLengthError,
     KvPoolExhaustedError,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sslm import own_memory
+from sslm import memory as own_memory
 from sslm.errors.binding import SchemaBindError
 from sslm.errors.runtime import (
     ContextLengthError,

@@ -24,7 +24,7 @@ from sslm.errors.runtime import (
 )
 from sslm.errors.sessions import AnswerUnfinishedError, SessionNotAcceptingError
 from sslm.program.plan import Plan
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.sequences.snapshot import Snapshot

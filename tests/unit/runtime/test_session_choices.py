@@ -7,7 +7,7 @@ import pytest
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.errors.runtime import NumericStepRefusedError, OptionRangeError
 from sslm.program.choice import MICRO, Choice, Decoder
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.slices.stepper import advance, finished

@@ -7,8 +7,7 @@ import pytest
 
 from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import NestedCallError
-from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.turns import Turn, Turns
+from sslm.runtime.guards import Cancellation, Turn, Turns
 
 
 def in_thread(work: object) -> threading.Thread:

@@ -9,7 +9,7 @@ from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.schema.regular.compiler import compile_language
 from sslm.schema.regular.language import Bytes, Language, either
 from sslm.schema.values.arrays import Counted, array_part, containing_part, unique_part
-from sslm.schema.values.counting import Bounds
+from sslm.schema.values.speakers import Bounds
 from sslm.schema.values.values import KINDS, NO_PART, NO_VALUE, Part, Value
 
 LISTS = [items for count in range(5) for items in product((1, 2, 3), repeat=count)]

@@ -2,7 +2,7 @@
 
 import random
 
-from sslm.schema.values.components import components
+from sslm.schema.values.places import components
 
 
 def _reached(graph: dict[int, list[int]], start: int) -> set[int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError, SchemaNumberError
-from sslm.schema.documents.numbers import Number, exact_number, number_text
+from sslm.schema.documents.document import Number, exact_number, number_text
 from sslm.schema.regular.automaton import Automaton
 from sslm.schema.regular.compiler import LanguageCompiler, compile_language
 from sslm.schema.values.decimals import decimals, integers

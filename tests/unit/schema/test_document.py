@@ -12,8 +12,7 @@ from sslm.errors.schema_documents import (
 )
 from sslm.limits import SCHEMA_NESTING_MAX, SCHEMA_SIZE_BYTES_MAX, SCHEMA_VALUE_COUNT_MAX
 from sslm.schema.documents.canonical import canonical_json
-from sslm.schema.documents.document import pointer_text, read_document
-from sslm.schema.documents.numbers import exact_number, number_text
+from sslm.schema.documents.document import exact_number, number_text, pointer_text, read_document
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.schema.documents.refusals import Unsupported
 from sslm.schema.regular.compiler import compile_language
 from sslm.schema.regular.language import NOTHING, Bytes, either
-from sslm.schema.values.counting import Bounds
 from sslm.schema.values.objects import dependent_part, object_part
+from sslm.schema.values.speakers import Bounds
 from sslm.schema.values.values import KINDS, NO_PART, NO_VALUE, Entry, FreeKeys, Part, Value
 
 DOUBT = Unsupported("/minProperties", "minProperties", "why")

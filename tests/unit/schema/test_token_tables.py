@@ -11,9 +11,8 @@ from sslm.errors.schema import SchemaBudgetError, UnspellableSchemaError
 from sslm.schema.schema_compiler import compile_schema
 from sslm.schema.tokens.spans import FREE, only_tokens
 from sslm.schema.tokens.step_table import NO_STATE, StepTable
-from sslm.schema.tokens.tables import TokenTables, build_token_tables
+from sslm.schema.tokens.tables import TokenTables, build_token_tables, value_pointer
 from sslm.schema.tokens.trie import TokenTrie
-from sslm.schema.tokens.value_places import value_pointer
 
 ALPHABET = 'a\\"'
 """One byte of each kind: what has no quotation mark stays inside of a text."""

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from sslm.errors import text as errors
 from sslm.text.chat_encoding import _unshared, encode_chat
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
 from sslm.text.special_tokens import SpecialTokenFinder
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import TokenType
 from tests.unit.text.chat_templates import CHATML, LLAMA_3, QWEN

@@ -8,9 +8,9 @@ import pytest
 from sslm import limits
 from sslm.errors import text as errors
 from sslm.errors.base import SslmError
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
-from sslm.text.template_date import format_date
+from sslm.text.templates.chat_template import ChatTemplate
+from sslm.text.templates.date import format_date
 from tests.unit.text.chat_templates import CHATML, LLAMA_3, QWEN
 
 HI = [Message("user", "Hi")]
@@ -330,10 +330,10 @@ def test_a_lack_of_memory_is_no_fault_of_the_template(monkeypatch: pytest.Monkey
         raise MemoryError
 
     template = ChatTemplate("{{ messages[0].content }}")
-    monkeypatch.setattr("sslm.text.template_sandbox.run_template", refuse)
-    monkeypatch.setattr("sslm.text.chat_template.run_template", refuse, raising=False)
+    monkeypatch.setattr("sslm.text.templates.sandbox.run_template", refuse)
+    monkeypatch.setattr("sslm.text.templates.chat_template.run_template", refuse, raising=False)
     with pytest.raises(MemoryError):
         template.render([Message("user", "Hi")], add_generation_prompt=True)
-    monkeypatch.setattr("sslm.text.template_rewriting.compile_template", refuse)
+    monkeypatch.setattr("sslm.text.templates.rewriting.compile_template", refuse)
     with pytest.raises(MemoryError):
         ChatTemplate("{{ messages[0].content }}")

@@ -14,8 +14,8 @@ from jinja2.runtime import Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sslm.errors.base import SslmError
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
+from sslm.text.templates.chat_template import ChatTemplate
 from tests.data import shared_data
 
 DATE: Final = datetime.date(2024, 7, 26)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sslm.text.chat_encoding import encode_chat
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
 from sslm.text.structure import TURN_BEGINNINGS, TURN_ENDS, structure_of
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import TokenType, Vocabulary
 from sslm.text.written_markers import written_markers

@@ -8,7 +8,7 @@ import pytest
 from sslm import limits
 from sslm.errors.base import SslmError
 from sslm.errors.text import TemplateFeatureError
-from sslm.text.chat_template import ChatTemplate
+from sslm.text.templates.chat_template import ChatTemplate
 from tests.calling import called_from
 
 _MOST = limits.CHAT_TEMPLATE_SOURCE_NESTING_MAX

@@ -15,8 +15,8 @@ from sslm.errors.status import Status
 from sslm.errors.text import TextBytesError, TokenizerMemoryError
 from sslm.memory import free_address_space_bytes
 from sslm.text.chat_encoding import encode_chat
-from sslm.text.chat_template import ChatTemplate
 from sslm.text.message import Message
+from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.text_bounds import TextBounds
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import Vocabulary

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from sslm import limits
 from sslm.artifact.tokenizer_section import decode_vocabulary, encode_vocabulary
 from sslm.errors import text as errors
-from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.byte_bpe import ByteBpeEncoder
 from sslm.text.sentencepiece import SentencePieceEncoder
 from sslm.text.tokenizer import Tokenizer
-from sslm.text.vocabulary import SPACE, PreTokenizer, TokenType, Vocabulary
+from sslm.text.vocabulary import CHARACTER_OF_BYTE, SPACE, PreTokenizer, TokenType, Vocabulary
 from tests.unit.text.vocabularies import (
     PUBLISHED,
     byte_level_fields,
@@ -332,7 +331,7 @@ def test_long_words_take_little_time() -> None:
 
 def test_importing_loads_no_library() -> None:
     code = (
-        "import sys, sslm.text.tokenizer, sslm.text.detokenizer, sslm.text.chat_template;"
+        "import sys, sslm.text.tokenizer, sslm.text.detokenizer, sslm.text.templates.chat_template;"
         "import sslm.text.chat_encoding;"
         "assert not {'tokenizers', 'jinja2', 'numpy'} & set(sys.modules)"
     )

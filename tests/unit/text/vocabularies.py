@@ -7,9 +7,14 @@ from typing import Any
 
 from sslm.convert.vocabulary import vocabulary_from_gguf
 from sslm.formats.gguf.file import read_gguf
-from sslm.text.byte_alphabet import CHARACTER_OF_BYTE
 from sslm.text.tokenizer import Tokenizer
-from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType, Vocabulary
+from sslm.text.vocabulary import (
+    CHARACTER_OF_BYTE,
+    PreTokenizer,
+    TokenizerKind,
+    TokenType,
+    Vocabulary,
+)
 from tests.data import shared_data
 
 PUBLISHED = ("gpt-2", "llama-bpe", "qwen2", "qwen35", "llama-spm", "starcoder", "refact")

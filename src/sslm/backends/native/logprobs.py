@@ -5,8 +5,7 @@ from typing import Any
 
 from sslm.errors.program import LogitRangeError, OpShapeError
 from sslm.native_library import NativeLibrary, borrow
-from sslm.program.logprobs import LogProbs
-from sslm.program.plan import NOT_ALLOWED
+from sslm.program.plan import NOT_ALLOWED, LogProbs
 
 
 def tell_logprobs(

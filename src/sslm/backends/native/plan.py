@@ -27,9 +27,8 @@ from sslm.errors.runtime import ForkedProcessError
 from sslm.memory import anonymous_memory
 from sslm.native_library import TIERS, NativeLibrary, available_tiers, borrow
 from sslm.program.lent_memory import LentMemory
-from sslm.program.logprobs import LogProbs
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import Span
+from sslm.program.plan import LogProbs, Span
 from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime

@@ -8,13 +8,11 @@ import numpy as np
 
 from sslm.backends.reference.damped import damped
 from sslm.errors.program import LogitRangeError
-from sslm.numerics.logarithm import log_weight
 from sslm.numerics.philox import random_bits
 from sslm.numerics.rounding import INT32_MAX, Int64Array, div_round, rshift_round
-from sslm.numerics.weights import WEIGHT_BITS, weights
+from sslm.numerics.weights import WEIGHT_BITS, log_weight, weights
 from sslm.program.choice import MICRO, SCORE_BITS, Choice, Decoder, Scale, score_of
-from sslm.program.logprobs import LogProbs
-from sslm.program.plan import NOT_ALLOWED, Span
+from sslm.program.plan import NOT_ALLOWED, LogProbs, Span
 from sslm.program.sequence_data import NONE_ALLOWED, SCORE_REFUSED
 
 ABSENT: Final = -(1 << 31)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sslm import limits
-from sslm.cli.blas import use_blas_threads
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.exit_codes import REQUEST_REFUSED
 from sslm.cli.options.choice import schema_source
 from sslm.cli.options.model import (
@@ -32,9 +32,7 @@ from sslm.cli.options.model import (
     TierOption,
     open_model,
 )
-from sslm.cli.options.numbers import number, refusal
-from sslm.cli.options.outputs import output_option
-from sslm.cli.options.words import word_option
+from sslm.cli.options.values import number, output_option, refusal, word_option
 from sslm.cli.screen.output import note, print_json, progress
 
 if TYPE_CHECKING:

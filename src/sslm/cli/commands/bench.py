@@ -19,7 +19,7 @@ from sslm.cli.options.model import (
     open_model,
     read_thread_count,
 )
-from sslm.cli.options.numbers import listed, number, numbers
+from sslm.cli.options.values import listed, number, numbers
 from sslm.cli.screen.output import note, print_json, print_table, print_text, progress
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sslm import limits
-from sslm.cli.blas import use_blas_threads
 from sslm.cli.commands.chat_lines import HELP, obey
 from sslm.cli.commands.conversation import Conversation
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.exit_codes import message_as_typed
 from sslm.cli.options.choice import takes_choosing
 from sslm.cli.options.model import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from sslm.cli.commands.conversation import Conversation
-from sslm.cli.options.numbers import whole_number
+from sslm.cli.options.values import whole_number
 from sslm.cli.screen.output import note, shown
 from sslm.errors.commands import ChatCommandError
 from sslm.errors.showing import briefly

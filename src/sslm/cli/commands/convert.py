@@ -6,10 +6,10 @@ from typing import Annotated, Final
 
 import typer
 
-from sslm.cli.blas import use_blas_threads
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.failures import about_file
 from sslm.cli.options.model import JsonOption, NoProgressOption
-from sslm.cli.options.outputs import output_option
+from sslm.cli.options.values import output_option
 from sslm.cli.screen.output import print_json, print_text, progress
 from sslm.errors.commands import OutputExistsError
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sslm.cli.blas import use_blas_threads
 from sslm.cli.commands.verify import ModelArgument
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.failures import about_file
 from sslm.cli.options.model import (
     DEFAULT_BACKEND,
@@ -26,8 +26,8 @@ from sslm.cli.options.model import (
     open_model,
     thread_count,
 )
-from sslm.cli.options.numbers import integer, number
 from sslm.cli.options.text_input import read_text_file
+from sslm.cli.options.values import integer, number
 from sslm.cli.screen.output import print_json, print_text, progress
 from sslm.errors.runtime import OptionRangeError
 

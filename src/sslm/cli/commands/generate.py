@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sslm import limits
-from sslm.cli.blas import use_blas_threads
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.options.choice import AnswersOption, takes_choosing
 from sslm.cli.options.model import (
     DEFAULT_BACKEND,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sslm.cli.blas import use_blas_threads
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.exit_codes import DIFFERENT
 from sslm.cli.options.model import (
     DEFAULT_MODEL,
@@ -15,8 +15,8 @@ from sslm.cli.options.model import (
     OfflineOption,
     open_model,
 )
-from sslm.cli.options.numbers import integer
 from sslm.cli.options.text_input import argument_text
+from sslm.cli.options.values import integer
 from sslm.cli.screen.output import print_json, print_table, print_text, progress
 
 if TYPE_CHECKING:

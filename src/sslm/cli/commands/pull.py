@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
-from sslm.cli.blas import use_blas_threads
-from sslm.cli.commands.listing import model_facts
+from sslm.cli.commands.list_models import model_facts
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.failures import about_file
 from sslm.cli.options.model import (
     CacheDirOption,

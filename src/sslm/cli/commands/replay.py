@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sslm import limits
-from sslm.cli.blas import use_blas_threads
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.exit_codes import DIFFERENT
 from sslm.cli.failures import about_file
 from sslm.cli.options.choice import takes_choosing
@@ -27,8 +27,8 @@ from sslm.cli.options.model import (
     backend_threads,
     open_model,
 )
-from sslm.cli.options.numbers import number, refusal
 from sslm.cli.options.record import RecordOption, RecordSegmentsOption, require_recordable
+from sslm.cli.options.values import number, refusal
 from sslm.cli.screen.answers import keep_silent, read_answer, show_end
 from sslm.cli.screen.output import print_json, print_text, progress, shown
 from sslm.errors.showing import int_range

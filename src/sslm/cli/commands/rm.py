@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sslm.cli.commands.listing import model_facts
+from sslm.cli.commands.list_models import model_facts
 from sslm.cli.options.model import CacheDirOption, JsonOption
 from sslm.cli.screen.output import note, print_json, print_text
 from sslm.errors.catalog import RemovalUnconfirmedError

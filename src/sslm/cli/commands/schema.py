@@ -10,7 +10,6 @@ from sslm.cli.commands.schema_show import facts_of, lines_of
 from sslm.cli.exit_codes import REQUEST_REFUSED, USAGE
 from sslm.cli.failures import about_file
 from sslm.cli.options.local_model import local_model_path, local_tokenizer
-from sslm.cli.options.manners import Program
 from sslm.cli.options.model import (
     DEFAULT_MODEL,
     CacheDirOption,
@@ -18,8 +17,9 @@ from sslm.cli.options.model import (
     ModelOption,
     NoProgressOption,
 )
-from sslm.cli.options.outputs import output_option
 from sslm.cli.options.schema import SchemaChoices, with_schema_options
+from sslm.cli.options.signatures import Program
+from sslm.cli.options.values import output_option
 from sslm.cli.screen.output import complain, print_json, print_table, print_text, progress, shown
 from sslm.cli.screen.unmeasured import compiling
 

@@ -8,9 +8,8 @@ import typer
 from sslm.cli.failures import about_file
 from sslm.cli.options.local_model import local_model_path
 from sslm.cli.options.model import CacheDirOption, JsonOption, NoProgressOption
-from sslm.cli.options.numbers import refusal
-from sslm.cli.options.outputs import output_option
 from sslm.cli.options.schema import SchemaChoices, with_schema_options
+from sslm.cli.options.values import output_option, refusal
 from sslm.cli.screen.output import Report, print_json, print_text, progress, shown
 from sslm.cli.screen.unmeasured import unmeasured
 

@@ -9,7 +9,7 @@ import typer
 from sslm.cli.failures import about_file
 from sslm.cli.options.local_model import local_model_path, local_tokenizer
 from sslm.cli.options.model import CacheDirOption, JsonOption, NoProgressOption
-from sslm.cli.options.numbers import refusal
+from sslm.cli.options.values import refusal
 from sslm.cli.screen.output import note, print_json, print_table, print_text, progress, shown
 from sslm.cli.screen.unmeasured import unmeasured
 

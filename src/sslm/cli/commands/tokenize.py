@@ -14,8 +14,8 @@ from sslm.cli.options.model import (
     OfflineOption,
     open_model,
 )
-from sslm.cli.options.numbers import refusal, whole_number
 from sslm.cli.options.text_input import argument_text, read_stdin
+from sslm.cli.options.values import refusal, whole_number
 from sslm.cli.screen.output import print_json, print_text
 from sslm.errors.showing import briefly, int_range
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sslm.cli.blas import use_blas_threads
+from sslm.cli.cores import use_blas_threads
 from sslm.cli.exit_codes import DIFFERENT
 from sslm.cli.options.model import (
     DEFAULT_BACKEND,

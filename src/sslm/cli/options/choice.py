@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sslm.cli.options.numbers import integer, refusal, whole_number
 from sslm.cli.options.signatures import Command, taking
+from sslm.cli.options.values import integer, refusal, whole_number
 from sslm.errors.showing import briefly
 
 

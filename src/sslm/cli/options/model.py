@@ -11,8 +11,8 @@ from sslm import limits
 from sslm.catalog.offline import OFF_WORDS, OFFLINE_VARIABLES, is_offline
 from sslm.cli.cores import physical_cores
 from sslm.cli.failures import about_file
-from sslm.cli.options.numbers import integer, refusal, whole_number
 from sslm.cli.options.text_input import argument_text
+from sslm.cli.options.values import integer, refusal, whole_number
 from sslm.cli.screen.output import note, progress, shown
 from sslm.errors.showing import briefly, int_range
 

@@ -5,8 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sslm.cli.options.numbers import refusal
-from sslm.cli.options.outputs import output_option
+from sslm.cli.options.values import output_option, refusal
 
 RECORD_OPTION: Final = "--record"
 _SEGMENTS_OPTION: Final = "--record-segments"

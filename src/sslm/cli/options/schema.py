@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sslm import limits
-from sslm.cli.options.numbers import number
 from sslm.cli.options.signatures import Command, taking
-from sslm.cli.options.words import word_option
+from sslm.cli.options.values import number, word_option
 from sslm.cli.screen.output import Report
 
 if TYPE_CHECKING:

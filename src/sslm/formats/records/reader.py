@@ -16,8 +16,7 @@ from sslm.errors.records import (
 )
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
 from sslm.formats.choice import read_choice
-from sslm.formats.feature_names import feature_names
-from sslm.formats.hashing import hash_without
+from sslm.formats.names import feature_names
 from sslm.formats.records.writer import (
     FORMAT_VERSION,
     HASH_OFFSET_BYTES,
@@ -29,6 +28,7 @@ from sslm.formats.records.writer import (
     SavedRecord,
 )
 from sslm.formats.saves.contents import HASH_SIZE_BYTES, Bytes
+from sslm.hashes import hash_without
 
 _READ: Final = int(RecordFeature.SEGMENTS | RecordFeature.SCHEMA)
 _SEGMENTS_MAX: Final = limits.LAYER_COUNT_MAX + 2

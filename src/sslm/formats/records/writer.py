@@ -9,9 +9,9 @@ from typing import Final
 from sslm import limits
 from sslm.errors.records import RecordValueError
 from sslm.formats.choice import CHOICE_SIZE_BYTES, SavedChoice, encode_choice
-from sslm.formats.hashing import sha256_of
+from sslm.formats.names import is_schema_name
 from sslm.formats.saves.contents import HASH_SIZE_BYTES, Bytes
-from sslm.formats.schema_names import is_schema_name
+from sslm.hashes import sha256_of
 
 MAGIC: Final = b"SSLMRCRD"
 FORMAT_VERSION: Final = 1

@@ -16,8 +16,7 @@ from sslm.errors.saves import (
 )
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
 from sslm.formats.choice import read_choice
-from sslm.formats.feature_names import feature_names
-from sslm.formats.hashing import hash_without
+from sslm.formats.names import feature_names
 from sslm.formats.saves.contents import (
     HASH_SIZE_BYTES,
     SATURATION_COUNT,
@@ -39,6 +38,7 @@ from sslm.formats.saves.writer import (
     PARTS,
     SaveFeature,
 )
+from sslm.hashes import hash_without
 
 _READ: Final = int(SaveFeature.MEMORY | SaveFeature.CHOICE | SaveFeature.SCHEMA_STATE)
 _I32_MAX: Final = (1 << 31) - 1

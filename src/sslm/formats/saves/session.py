@@ -15,8 +15,8 @@ from sslm.errors.saves import (
     SaveVersionError,
 )
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
-from sslm.formats.hashing import hash_without, sha256_of
 from sslm.formats.sslm.canonical_json import JsonFields, JsonValue, decode_json, encode_json
+from sslm.hashes import hash_without, sha256_of
 
 MAGIC: Final = b"SSLMCHAT"
 FORMAT_VERSION: Final = 1

@@ -6,7 +6,6 @@ from enum import IntFlag
 from typing import Final
 
 from sslm.formats.choice import CHOICE_SIZE_BYTES, encode_choice
-from sslm.formats.hashing import sha256_of
 from sslm.formats.saves.contents import (
     HASH_SIZE_BYTES,
     SATURATION_COUNT,
@@ -15,6 +14,7 @@ from sslm.formats.saves.contents import (
     SavedSchema,
     SavedSequence,
 )
+from sslm.hashes import sha256_of
 
 MAGIC: Final = b"SSLMSAVE"
 FORMAT_VERSION: Final = 1

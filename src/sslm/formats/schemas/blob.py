@@ -7,7 +7,7 @@ from typing import Final
 from sslm import limits
 from sslm.errors.schema_files import SchemaCapacityError, SchemaMaskError, StoredSchemaNameError
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.schema_names import is_schema_name
+from sslm.formats.names import is_schema_name
 from sslm.formats.schemas.automaton import Row, encode_automaton, read_automaton
 from sslm.formats.schemas.masks import encode_masks, mask_size_bytes, read_masks
 from sslm.formats.schemas.tables import StateTables, encode_tables, read_tables

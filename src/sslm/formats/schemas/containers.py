@@ -14,8 +14,8 @@ from sslm.errors.schema_files import (
     StoredSchemaNameError,
 )
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
-from sslm.formats.hashing import Bytes, hash_without, sha256_of
 from sslm.formats.schemas.blob import HASH_SIZE_BYTES, read_head
+from sslm.hashes import Bytes, hash_without, sha256_of
 
 MAGIC: Final = b"SSLMSCHM"
 FORMAT_VERSION: Final = 1

@@ -31,8 +31,7 @@ from sslm.errors.artifact import (
 )
 from sslm.errors.reading import MisalignedOffsetError, TrailingBytesError
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
-from sslm.formats.hashing import sha256_of
-from sslm.hashes import Sha256
+from sslm.hashes import Sha256, sha256_of
 
 MAGIC: Final = b"SSLM"
 _CONVERTED: Final = ("no .sslm file", "convert other model files with `sslm convert`")

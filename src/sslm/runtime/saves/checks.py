@@ -5,19 +5,25 @@ changes a save can seal it again. So everything that the program takes for grant
 """
 
 from array import array
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NoReturn
 
 from sslm.errors.saves import (
+    SaveAbsentRowError,
     SaveAdapterError,
     SaveArithmeticError,
     SaveChoiceError,
     SaveChunkError,
+    SaveCodeError,
     SaveCounterError,
+    SaveExponentError,
     SaveLinkError,
     SaveLogitsError,
     SaveModelError,
     SavePartSizeError,
     SaveRowsError,
+    SaveSchemaError,
+    SaveSchemaStateError,
     SaveScoresError,
     SaveSelectionError,
     SaveStatesError,
@@ -25,21 +31,28 @@ from sslm.errors.saves import (
     SaveValueError,
 )
 from sslm.formats.saves.contents import Bytes, SavedChunk, SavedMemory, SavedSequence
+from sslm.limits import CODE_MAX
+from sslm.native_library import borrow, load_library
 from sslm.numerics.digests import first_link
+from sslm.program.buffers import EXPONENT_MAX_INT32
 from sslm.program.choice import Choice
 from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.program.program import Program
 from sslm.program.sequence_data import SCORE_REFUSED
-from sslm.program.states import StateLayout
-from sslm.runtime.saves.choice import choice_of
-from sslm.runtime.saves.rows import require_bounded_pages, require_bounded_rows
-from sslm.runtime.saves.schema import require_schema
-from sslm.runtime.saves.snapshot_records import fixed_states, in_flight_of, saved_states
-from sslm.runtime.sequences.choice_checks import choice_fault
+from sslm.program.states import PAGE_TOKENS, State, StateLayout
+from sslm.runtime.saves.snapshot_records import choice_of, fixed_states, in_flight_of, saved_states
+from sslm.runtime.sequences.choice import choice_fault
 from sslm.runtime.sequences.options import SequenceOptions
-from sslm.runtime.sequences.page_rows import packed_size_bytes
+from sslm.runtime.sequences.page_rows import (
+    Run,
+    absent_halves_are_zero,
+    packed_runs,
+    packed_size_bytes,
+)
+from sslm.runtime.sequences.schema_binding import Binding, Place
 from sslm.runtime.sequences.snapshot import NO_ADAPTER, first_unsealed, state_stops
 from sslm.schema.tokens.bound_schema import BoundSchema
+from sslm.schema.tokens.step_table import NO_STATE
 
 _INT32_MIN: Final = -(1 << 31)
 
@@ -205,3 +218,105 @@ def _require_values(part: str, content: Bytes) -> None:
     values = array("i", bytes(content))
     if values and min(values) == _INT32_MIN:
         raise SaveValueError(part, values.index(_INT32_MIN))
+
+
+_EXPONENT_MAX: Final = EXPONENT_MAX_INT32
+"""Of every state that grows: append alone writes them, from rows of int32 alone."""
+
+
+def require_bounded_pages(layout: StateLayout, pages: Sequence[bytes | memoryview]) -> None:
+    """Check pages whose positions all exist.
+
+    Args:
+        layout: What a page holds.
+        pages: Each ``page_size_bytes`` of the layout.
+
+    Raises:
+        SaveCodeError: If a code is beyond ±32639.
+        SaveExponentError: If an exponent is beyond 17.
+        NativeLibraryMissingError, NativeLibraryLoadError: If there is no native library.
+    """
+    runs = list(packed_runs(layout, 0, (PAGE_TOKENS,) * len(layout.states)))
+    for page in pages:
+        _require_bounded(runs, page)
+
+
+def require_bounded_rows(
+    layout: StateLayout, first: int, stops: Sequence[int], packed: bytes | memoryview
+) -> None:
+    """Check packed rows.
+
+    Takes what :func:`sslm.runtime.sequences.page_rows.unpack_rows` does, of the size that
+    :func:`sslm.runtime.sequences.page_rows.packed_size_bytes` says.
+
+    Raises:
+        SaveCodeError, SaveExponentError: As :func:`require_bounded_pages` does.
+        SaveAbsentRowError: If the absent half of a pair is not zero.
+    """
+    _require_bounded(packed_runs(layout, first, stops), packed)
+    if not absent_halves_are_zero(layout, first, stops, packed):
+        raise SaveAbsentRowError
+
+
+def _require_bounded(runs: Iterable[Run], packed: bytes | memoryview) -> None:
+    library = load_library()
+    codes_within = library.lib.sslm_native_codes_within
+    exponents_within = library.lib.sslm_native_exponents_within
+    at, view = borrow(library.ffi, "uint8_t *", packed)
+    with view:
+        done = 0
+        for run in runs:
+            exponents = done + 2 * run.code_count
+            if not codes_within(at + done, run.code_count, CODE_MAX):
+                _refuse_code(run.state, view[done:exponents])
+            done = exponents + run.exponent_count
+            if not exponents_within(at + exponents, run.exponent_count, _EXPONENT_MAX):
+                _refuse_exponent(run.state, view[exponents:done])
+
+
+def _refuse_code(state: State, codes: memoryview) -> NoReturn:
+    found = next(code for code in codes.cast("h") if abs(code) > CODE_MAX)
+    raise SaveCodeError(state.name, found, CODE_MAX)
+
+
+def _refuse_exponent(state: State, exponents: memoryview) -> NoReturn:
+    found = next(exponent for exponent in exponents if exponent > _EXPONENT_MAX)
+    raise SaveExponentError(state.name, found, _EXPONENT_MAX)
+
+
+def require_schema(saved: SavedSequence, schema: BoundSchema | None, token_count: int) -> None:
+    """Check where the answer of a save stands.
+
+    Args:
+        saved: As it was read; its token ids are in the vocabulary.
+        schema: The one at hand, or None.
+        token_count: Tokens of all kinds.
+
+    Raises:
+        SaveSchemaError: If the save follows another schema.
+        SaveSchemaStateError: If an answer cannot stand there.
+        SaveSelectionError: If the token that was chosen cannot follow there.
+    """
+    found = saved.schema
+    if found is None:
+        return
+    if schema is None or schema.digest != found.digest:
+        expected = "none" if schema is None else schema.digest.hex()
+        raise SaveSchemaError(found.digest.hex(), expected)
+    last = schema.state_count - 1
+    if found.state > last or schema.distance(found.state) == NO_STATE:
+        expected = f"one that answers reach, at most {last}"
+        raise SaveSchemaStateError("the state", found.state, expected)
+    if found.token_count > token_count:
+        expected = f"at most {token_count}, as there are tokens"
+        raise SaveSchemaStateError("the number of tokens", found.token_count, expected)
+    place = Place(found.state, found.token_count)
+    binding = Binding(schema, found.answer_tokens)
+    if not binding.fits(place):
+        needed = place.token_count + schema.distance(place.state)
+        raise SaveSchemaStateError(
+            "the most tokens", found.answer_tokens or 0, f"at least {needed}, to complete the text"
+        )
+    selected = saved.memory.selected if saved.memory else None
+    if selected is not None and selected >= 0 and not binding.allows(place, selected):
+        raise SaveSelectionError(selected, "one that the schema allows")

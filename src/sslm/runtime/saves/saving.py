@@ -6,7 +6,7 @@ from sslm.formats.choice import BIAS_SIZE_BYTES
 from sslm.formats.saves.contents import SavedSequence
 from sslm.formats.saves.reader import read_save, stated_size_bytes
 from sslm.formats.saves.writer import encode_save, largest_overhead_bytes
-from sslm.own_memory import named_refusal
+from sslm.memory import named_refusal
 from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program
 from sslm.runtime.saves.checks import require_restorable

@@ -3,6 +3,7 @@
 from array import array
 from typing import Final
 
+from sslm.formats.choice import SavedChoice
 from sslm.formats.saves.contents import (
     SATURATION_COUNT,
     SavedChunk,
@@ -13,12 +14,24 @@ from sslm.formats.saves.contents import (
     SavedStateKind,
 )
 from sslm.numerics.digests import first_link
-from sslm.program.choice import Choice
+from sslm.program.choice import Choice, Decoder
 from sslm.program.states import State, StateKind, StateLayout
-from sslm.runtime.saves.choice import choice_of, saved_choice
 from sslm.runtime.sequences.kv_pool import PageHold
 from sslm.runtime.sequences.schema_binding import Place
 from sslm.runtime.sequences.snapshot import Counters, InFlight, SchemaPoint, Snapshot
+
+
+def saved_choice(choice: Choice) -> SavedChoice:
+    """Return a choice as it is written."""
+    names = SavedChoice.__slots__
+    return SavedChoice(**{name: getattr(choice, name) for name in names})
+
+
+def choice_of(saved: SavedChoice) -> Choice:
+    """Return a choice that was read, whose every number is in its range."""
+    fields = {name: getattr(saved, name) for name in SavedChoice.__slots__}
+    return Choice(**fields | {"decoder": Decoder(saved.decoder)})
+
 
 _KINDS: Final = {
     StateKind.PAGED_KEYS: SavedStateKind.KEYS,

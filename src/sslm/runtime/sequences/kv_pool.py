@@ -16,11 +16,10 @@ from sslm.errors.runtime import (
     PoolInUseError,
 )
 from sslm.errors.showing import int_range
-from sslm.own_memory import mapped_memory
+from sslm.memory import mapped_memory
 from sslm.program.lent_memory import LentMemory
 from sslm.program.states import PAGE_TOKENS, StateLayout
-from sslm.runtime.owning_process import OwningProcess
-from sslm.runtime.turns import Turn, Turns
+from sslm.runtime.guards import OwningProcess, Turn, Turns
 
 
 def page_count_for(tokens: int) -> int:

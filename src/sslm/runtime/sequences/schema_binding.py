@@ -4,7 +4,7 @@ import ctypes
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sslm.own_memory import zeroed_memory
+from sslm.memory import zeroed_memory
 from sslm.schema.tokens.bound_schema import ANY_COUNT, START, BoundSchema
 from sslm.schema.tokens.step_table import NO_STATE
 

@@ -14,24 +14,21 @@ from sslm.errors.runtime import (
     ObjectClosedError,
     SequenceInUseError,
 )
+from sslm.memory import LESS_CONTEXT
 from sslm.numerics.digests import answer_digest
-from sslm.own_memory import LESS_CONTEXT
 from sslm.program.choice import Choice
 from sslm.program.ops import SaturationSite
 from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
-from sslm.runtime.owning_process import OwningProcess
-from sslm.runtime.sequences.choosing import choose, require_choice, rescore
-from sslm.runtime.sequences.chunk import Chunk
-from sslm.runtime.sequences.freezing import adopt, freeze, load
+from sslm.runtime.guards import OwningProcess, Turn, Turns
+from sslm.runtime.sequences.choice import choose, require_choice, rescore
 from sslm.runtime.sequences.kv_pool import KvPool, PageHold
 from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes
 from sslm.runtime.sequences.schema_binding import Ending
 from sslm.runtime.sequences.schema_steps import admit_chosen, admit_content, admit_some, bind
-from sslm.runtime.sequences.snapshot import Snapshot
-from sslm.runtime.sequences.state import SequenceState
+from sslm.runtime.sequences.snapshot import Snapshot, adopt, freeze, load
+from sslm.runtime.sequences.state import Chunk, SequenceState
 from sslm.runtime.sequences.token_ids import admissible_token_ids, checked_token_ids
-from sslm.runtime.turns import Turn, Turns
 from sslm.schema.tokens.bound_schema import BoundSchema
 
 

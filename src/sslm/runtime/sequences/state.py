@@ -1,6 +1,7 @@
 """What a sequence holds between runs: its tokens, where it stands, and the memory of its states."""
 
 from array import array
+from dataclasses import dataclass
 from typing import Self
 
 from sslm.errors.base import SslmError
@@ -16,9 +17,9 @@ from sslm.errors.runtime import (
     SequenceInterruptedError,
 )
 from sslm.errors.showing import int_range
+from sslm.memory import mapped_memory, zeroed_memory
 from sslm.numerics.digests import first_link
-from sslm.own_memory import mapped_memory, zeroed_memory
-from sslm.program.plan import SequenceMemory
+from sslm.program.plan import SequenceMemory, Span
 from sslm.program.program import Program
 from sslm.program.sequence_data import (
     NONE_ALLOWED,
@@ -28,11 +29,28 @@ from sslm.program.sequence_data import (
     SequenceStruct,
 )
 from sslm.program.states import PAGE_TOKENS
-from sslm.runtime.sequences.chunk import Chunk
 from sslm.runtime.sequences.kv_pool import KvPool, PageHold, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions, buffer_sizes_bytes
 from sslm.runtime.sequences.schema_binding import Binding, Place
 from sslm.schema.tokens.bound_schema import START
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Rows that go through the segments together, and how far they are.
+
+    The span's logits, selected ids and trace are valid until the sequence begins another chunk.
+    """
+
+    span: Span
+    next_segment: int
+    stop_segment: int
+
+    @property
+    def has_logits(self) -> bool:
+        """Whether any row is scored."""
+        return self.span.first_logits_row < self.span.row_count
+
 
 _NO_PAGE = -1
 _ZEROS = bytes(4096)

@@ -19,11 +19,10 @@ from sslm.errors.showing import int_range
 from sslm.program.program import Program, SegmentKind
 from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import head_blocks_between
-from sslm.runtime.cancellation import Cancellation
+from sslm.runtime.guards import Cancellation, Turn, Turns
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.slices.stepper import Outcome
 from sslm.runtime.slices.time_slices import Part, SliceBudget
-from sslm.runtime.turns import Turn, Turns
 
 
 class SliceRunner(Protocol):

@@ -12,15 +12,14 @@ from sslm.errors.runtime import (
     SequenceReleasedError,
 )
 from sslm.errors.showing import int_range
-from sslm.own_memory import LESS_CONTEXT
+from sslm.memory import LESS_CONTEXT
 from sslm.program.plan import Plan
 from sslm.program.sequence_data import ENDED, STAYED
 from sslm.program.slice_time import SliceTime
 from sslm.program.stepping import units_between
-from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.sequence import Sequence, Use
-from sslm.runtime.sequences.state import SequenceState
+from sslm.runtime.sequences.state import Chunk, SequenceState
 
 
 @dataclass(slots=True)

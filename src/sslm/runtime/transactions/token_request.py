@@ -20,13 +20,13 @@ from sslm.numerics.digests import next_link
 from sslm.program.choice import Choice
 from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.program.states import PAGE_TOKENS
-from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.sequences.chunk import Chunk
+from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.schema_binding import Ending
 from sslm.runtime.sequences.schema_steps import admit_beginning
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.sequences.snapshot import NO_ADAPTER, Snapshot
+from sslm.runtime.sequences.state import Chunk
 from sslm.schema.tokens.bound_schema import BoundSchema
 
 if TYPE_CHECKING:

@@ -20,15 +20,13 @@ from sslm.errors.runtime import (
 from sslm.errors.sessions import AnswerUnfinishedError, SessionNotAcceptingError
 from sslm.program.choice import Choice
 from sslm.program.program import Program
-from sslm.runtime.cancellation import Cancellation
-from sslm.runtime.owning_process import OwningProcess
-from sslm.runtime.sequences.choosing import require_numbers
+from sslm.runtime.guards import Cancellation, OwningProcess, Turn, Turns
+from sslm.runtime.sequences.choice import require_numbers
 from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.snapshot import NO_ADAPTER, Snapshot
 from sslm.runtime.sequences.token_ids import checked_token_ids
 from sslm.runtime.transactions.checkpoints import CheckpointBudget, Checkpoints
 from sslm.runtime.transactions.token_request import Advance, FollowedSchema, TokenRequest
-from sslm.runtime.turns import Turn, Turns
 
 NoteT = TypeVar("NoteT")
 

@@ -3,8 +3,7 @@
 import json
 from decimal import Decimal
 
-from sslm.schema.documents.document import Json
-from sslm.schema.documents.numbers import number_text
+from sslm.schema.documents.document import Json, number_text
 
 
 def canonical_json(value: Json, *, is_spaced: bool = False) -> bytes:

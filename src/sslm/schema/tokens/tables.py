@@ -1,6 +1,8 @@
 """What an automaton over bytes means for a vocabulary: masks, forced tokens and distances."""
 
+import json
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -12,7 +14,75 @@ from sslm.schema.regular.budget import Report
 from sslm.schema.tokens.spans import FREE, OnlyTokens, Split, only_tokens, without_choice
 from sslm.schema.tokens.step_table import NO_STATE, StepTable
 from sslm.schema.tokens.trie import TokenTrie
-from sslm.schema.tokens.value_places import value_pointer
+
+_LENGTH_SHOWN_MAX: Final = 120
+
+
+def value_pointer(table: StepTable, state: int) -> str:
+    """Return the JSON pointer of the value that the shortest text to a state is in.
+
+    Args:
+        table: The automaton, of spellings of JSON values.
+        state: One that can be reached.
+
+    Returns:
+        ``#`` and the pointer; its beginning, if that is long.
+    """
+    return ("#" + _pointer(_shortest_text(table, state)))[:_LENGTH_SHOWN_MAX]
+
+
+def _shortest_text(table: StepTable, state: int) -> bytes:
+    """Return the first of the shortest texts that lead to a state."""
+    firsts = [table.byte_classes.index(column) for column in range(table.class_count)]
+    came_from: dict[int, tuple[int, int]] = {0: (0, 0)}
+    queue = [0]
+    for at in queue:
+        if at == state:
+            break
+        row = table.steps[at * table.class_count : (at + 1) * table.class_count]
+        for column, target in enumerate(row):
+            if target != NO_STATE and target not in came_from:
+                came_from[target] = at, firsts[column]
+                queue.append(target)
+    found = bytearray()
+    while state:
+        state, byte = came_from[state]
+        found.append(byte)
+    return bytes(found[::-1])
+
+
+def _pointer(text: bytes) -> str:
+    """Return where the beginning of a JSON text breaks off."""
+    # Of each container that is open: its key or index, or None before the first key.
+    path: list[str | int | None] = []
+    at = 0
+    while at < len(text):
+        byte = text[at : at + 1]
+        if byte == b'"':
+            end = _end_of_string(text, at)
+            if text[end : end + 1] == b":" and path and not isinstance(path[-1], int):
+                path[-1] = str(json.loads(text[at:end]))
+            at = end
+            continue
+        if byte in (b"{", b"["):
+            path.append(None if byte == b"{" else 0)
+        elif byte in (b"}", b"]"):
+            path.pop()
+        elif byte == b"," and path:
+            last = path[-1]
+            path[-1] = last + 1 if isinstance(last, int) else None
+        at += 1
+    parts = (str(part) for part in path if part is not None)
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _end_of_string(text: bytes, at: int) -> int:
+    """Return the place behind a string's closing quotation mark, or behind the text."""
+    at += 1
+    while at < len(text) and text[at : at + 1] != b'"':
+        at += 2 if text[at : at + 1] == b"\\" else 1
+    return at + 1
+
 
 _WHERE: Final = (
     "the number of places in its texts that differ in what may follow, lastly in the value at {}"
@@ -195,3 +265,47 @@ class _Work:
         pointer, view = borrow(self._ffi, "uint32_t *", buffer, is_writable=True)
         setattr(job, name, pointer)
         return view
+
+
+def first_difference(
+    tables: TokenTables,
+    trie: TokenTrie,
+    split: Split | None,
+    *,
+    leaves_blank: bool = False,
+    report: Report = lambda what, done, total: None,
+) -> tuple[str, int] | None:
+    """Work tables out again, and return what differs first, and in which state; or None.
+
+    Takes as long as building them.
+
+    Args:
+        tables: Of an automaton that was checked; what is asked is whether the rest belongs to it.
+        trie: The vocabulary's content.
+        split: The tokenizer's own, or None if spans without a choice are spelled anyhow.
+        leaves_blank: Whether a blank at the end of a span is left to the choice behind it.
+        report: Told how far it is; what it raises ends it.
+
+    Raises:
+        SchemaError: What building them raises.
+    """
+    expected = build_token_tables(
+        tables.table, trie, split, leaves_blank=leaves_blank, report=report
+    )
+    pairs: tuple[tuple[str, Iterable[object], Iterable[object]], ...] = (
+        ("the only token", tables.only.tokens, expected.only.tokens),
+        ("what the only token leads to", tables.only.targets, expected.only.targets),
+        ("the distance to an end", tables.distances, expected.distances),
+        ("the mask", _masks_by_state(tables), _masks_by_state(expected)),
+    )
+    for what, found, right in pairs:
+        for state, (one, other) in enumerate(zip(found, right, strict=True)):
+            if one != other:
+                return what, state
+    return None
+
+
+def _masks_by_state(tables: TokenTables) -> Iterable[bytes | None]:
+    for state, index in enumerate(tables.mask_indices):
+        has_mask = index != NO_STATE and tables.only.tokens[state] == FREE
+        yield tables.masks[index] if has_mask else None

@@ -10,8 +10,7 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from sslm.schema.documents.labels import doubt_label
-from sslm.schema.documents.refusals import Unsupported
+from sslm.schema.documents.refusals import Unsupported, doubt_label
 from sslm.schema.regular.language import NOTHING, Both, Either, ExactlyOne, Language, Named, Without
 from sslm.schema.values.objects import object_part
 from sslm.schema.values.values import NO_PART, NO_VALUE, Entry, FreeKeys, Part, Shape, Value

@@ -17,7 +17,7 @@ from sslm.schema.regular.language import (
     either,
     optional,
 )
-from sslm.schema.values.counting import ANY_COUNT, Bounds
+from sslm.schema.values.speakers import ANY_COUNT, Bounds
 from sslm.schema.values.values import NO_PART, NO_VALUE, Part, Value
 
 _OPEN: Final = Bytes(b"[")

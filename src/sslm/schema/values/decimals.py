@@ -11,7 +11,7 @@ from typing import Final
 
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError, SchemaNumberError
-from sslm.schema.documents.numbers import Number
+from sslm.schema.documents.document import Number
 from sslm.schema.regular.language import (
     EMPTY,
     NOTHING,

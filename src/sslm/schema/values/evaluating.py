@@ -10,9 +10,8 @@ from sslm.errors.schema_documents import SchemaSizeError
 from sslm.limits import SCHEMA_ASKED_PARTS_MAX, SCHEMA_CALLS_MAX
 from sslm.schema.documents.document import Json, pointer_text, shown
 from sslm.schema.documents.keywords import KEYWORDS, Role, unknown_keyword_hint
-from sslm.schema.documents.labels import schema_label
 from sslm.schema.documents.options import FormatMeaning
-from sslm.schema.documents.refusals import Refusals, Unsupported
+from sslm.schema.documents.refusals import Refusals, Unsupported, schema_label
 from sslm.schema.regular.compiler import LanguageCompiler
 from sslm.schema.regular.language import NOTHING, Bytes, Named, either
 from sslm.schema.values.algebra import any_of, both, exactly_one, outside

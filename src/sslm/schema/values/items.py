@@ -7,9 +7,8 @@ from sslm.limits import SCHEMA_UNIQUE_STATES_MAX, SCHEMA_UNIQUE_TEXTS_MAX
 from sslm.schema.regular.automaton import Automaton
 from sslm.schema.values.algebra import both, both_parts, outside
 from sslm.schema.values.arrays import Counted, array_part, containing_part, unique_part
-from sslm.schema.values.counting import Bounds, bounds_of
 from sslm.schema.values.places import Place
-from sslm.schema.values.speakers import Member
+from sslm.schema.values.speakers import Bounds, Member, bounds_of
 from sslm.schema.values.values import Part, Value
 
 if TYPE_CHECKING:

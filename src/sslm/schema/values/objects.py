@@ -19,7 +19,7 @@ from sslm.schema.regular.language import (
     either,
     optional,
 )
-from sslm.schema.values.counting import ANY_COUNT, Bounds
+from sslm.schema.values.speakers import ANY_COUNT, Bounds
 from sslm.schema.values.values import NO_PART, Entry, FreeKeys, Part, Shape
 
 _COMMA: Final = Bytes(b",")

@@ -6,30 +6,91 @@ a brace or closing bracket that stands alone, and needless escapes of punctuatio
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from sslm import limits
 from sslm.errors.schema import PatternSyntaxError, UnsupportedPatternError
 from sslm.schema.documents.document import shown
-from sslm.schema.values.character_classes import ANY_IN_LINE, BY_LETTER, CONTROLS
 from sslm.schema.values.code_points import (
+    ANY_IN_LINE,
+    BY_LETTER,
     CODE_POINT_MAX,
+    CONTROLS,
     SURROGATES,
     CodePoints,
     all_but,
     code_points,
 )
-from sslm.schema.values.pattern_nodes import (
-    Ahead,
-    Characters,
-    Choice,
-    Joined,
-    PatternNode,
-    TextEnd,
-    TextStart,
-    Times,
-)
 from sslm.schema.values.unicode_properties import property_set
+
+
+@dataclass(frozen=True, slots=True)
+class Characters:
+    """One character of a set, which may be empty."""
+
+    allowed: CodePoints
+
+
+@dataclass(frozen=True, slots=True)
+class TextStart:
+    """The beginning of the text, ``^``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextEnd:
+    """The end of the text, ``$``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """All parts in their order."""
+
+    parts: tuple["PatternNode", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Any of the parts."""
+
+    parts: tuple["PatternNode", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """A part, repeated.
+
+    Attributes:
+        part: What is repeated.
+        least: Fewest times.
+        most: Most times, not below *least*, or None for no bound.
+        position: Where in the pattern the repetition is said.
+    """
+
+    part: "PatternNode"
+    least: int
+    most: int | None
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What has to follow, or must not, without being taken in.
+
+    Attributes:
+        part: What is looked for.
+        is_negative: Whether it must not follow.
+        position: Where in the pattern the look ahead begins.
+    """
+
+    part: "PatternNode"
+    is_negative: bool
+    position: int
+
+
+PatternNode = Characters | TextStart | TextEnd | Joined | Choice | Times | Ahead
+"""Any part of a regular expression."""
+
 
 _COUNTS: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
 _GROUP_NAME: Final = re.compile(r"<[^\W\d][\w$]*>")

@@ -21,7 +21,7 @@ from sslm.schema.regular.language import (
     Without,
     either,
 )
-from sslm.schema.values.pattern_nodes import (
+from sslm.schema.values.pattern_syntax import (
     Ahead,
     Characters,
     Choice,
@@ -30,8 +30,8 @@ from sslm.schema.values.pattern_nodes import (
     TextEnd,
     TextStart,
     Times,
+    read_pattern,
 )
-from sslm.schema.values.pattern_syntax import read_pattern
 from sslm.schema.values.strings import any_character, any_text, character_of
 
 _COPIES_MAX: Final = 32

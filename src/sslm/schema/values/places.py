@@ -6,10 +6,10 @@ its objects, which of their values and which items have places of their own, and
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from sslm.errors.schema import SchemaBudgetError
 from sslm.errors.schema_documents import SchemaSizeError
@@ -19,9 +19,8 @@ from sslm.limits import (
     SCHEMA_PLACE_NESTING_MAX,
 )
 from sslm.schema.documents.document import shown
-from sslm.schema.documents.labels import label, schema_label
 from sslm.schema.documents.options import SchemaOptions
-from sslm.schema.values.components import components
+from sslm.schema.documents.refusals import label, schema_label
 from sslm.schema.values.speakers import Member, Root, Speakers, SpeakerTable, pointer_of
 
 
@@ -322,3 +321,49 @@ def _keys_label(speakers: Speakers) -> str:
             return label(["patternProperties"], pointer_of(one))
         labels.append(schema_label(schema, pointer_of(one)))
     return labels[0]
+
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def components(start: Node, following: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:
+    """Return for every node that *start* reaches the number of its component.
+
+    Nodes have the same number if each reaches the other (Tarjan 1972). A node alone in its
+    component may still follow itself.
+
+    Args:
+        start: Where the walk begins.
+        following: The nodes that directly follow a node; asked once for each.
+    """
+    found: dict[Node, int] = {}
+    order: dict[Node, int] = {start: 0}
+    lowest: dict[Node, int] = {start: 0}
+    path, waiting = [start], [(start, iter(following(start)))]
+    while waiting:
+        node, rest = waiting[-1]
+        inner = next(rest, None)
+        if inner is None:
+            waiting.pop()
+            if waiting:
+                outer = waiting[-1][0]
+                lowest[outer] = min(lowest[outer], lowest[node])
+            if lowest[node] == order[node]:
+                _close(node, path, found)
+        elif inner not in order:
+            order[inner] = lowest[inner] = len(order)
+            path.append(inner)
+            waiting.append((inner, iter(following(inner))))
+        elif inner not in found:
+            lowest[node] = min(lowest[node], order[inner])
+    return found
+
+
+def _close(node: Node, path: list[Node], found: dict[Node, int]) -> None:
+    """Give everything on *path* down to *node* one number."""
+    number = len(found)
+    while True:
+        member = path.pop()
+        found[member] = number
+        if member == node:
+            return

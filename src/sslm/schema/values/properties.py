@@ -6,10 +6,9 @@ from sslm.schema.documents.document import Json, shown
 from sslm.schema.documents.refusals import Unsupported
 from sslm.schema.regular.language import Both, Bytes
 from sslm.schema.values.algebra import any_part, both, both_parts
-from sslm.schema.values.counting import bounds_of
 from sslm.schema.values.objects import dependent_part, key_text, object_part
 from sslm.schema.values.places import KeyClass, Place
-from sslm.schema.values.speakers import Member
+from sslm.schema.values.speakers import Member, bounds_of
 from sslm.schema.values.values import NO_VALUE, Entry, FreeKeys, Part, Value
 
 if TYPE_CHECKING:

@@ -10,16 +10,13 @@ from sslm.errors.schema import (
     UnsupportedPatternError,
 )
 from sslm.errors.schema_documents import MalformedSchemaError
-from sslm.schema.documents.document import Json, shown, told
-from sslm.schema.documents.labels import label
-from sslm.schema.documents.numbers import Number
+from sslm.schema.documents.document import Json, Number, shown, told
 from sslm.schema.documents.options import FormatMeaning
-from sslm.schema.documents.refusals import Refusals
+from sslm.schema.documents.refusals import Refusals, label
 from sslm.schema.regular.language import Both, Bytes, Language, Named, Sequence
-from sslm.schema.values.counting import bounds_of
 from sslm.schema.values.decimals import decimals
 from sslm.schema.values.patterns import pattern_language
-from sslm.schema.values.speakers import Member
+from sslm.schema.values.speakers import Member, bounds_of
 from sslm.schema.values.strings import any_text, text_of_length
 from sslm.schema.values.text_formats import format_language
 from sslm.schema.values.values import Part

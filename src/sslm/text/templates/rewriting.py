@@ -9,10 +9,10 @@ from jinja2.visitor import NodeTransformer
 
 from sslm import limits
 from sslm.errors.text import TemplateFeatureError
-from sslm.text.template_allowlist import NODES_REFUSED
-from sslm.text.template_nesting import require_shallow_source, require_shallow_tree
-from sslm.text.template_numbers import INTEGER_BITS_MAX, bits
-from sslm.text.template_sandbox import BoundedSandbox
+from sslm.text.templates.allowlist import NODES_REFUSED
+from sslm.text.templates.nesting import require_shallow_source, require_shallow_tree
+from sslm.text.templates.numbers import INTEGER_BITS_MAX, bits
+from sslm.text.templates.sandbox import BoundedSandbox
 
 _PARTS_PER_OPERATION: Final = 16
 """Parts of a template, such as names and constants, that run in the time of one operation."""

@@ -21,17 +21,17 @@ from jinja2.utils import Namespace
 
 from sslm import limits
 from sslm.errors.text import ChatRefusedError, TemplateWorkError
-from sslm.text.template_allowance import CALL_OPERATIONS, Allowance
-from sslm.text.template_allowlist import METHODS_ALLOWED, TESTS_ALLOWED
-from sslm.text.template_date import format_date
-from sslm.text.template_filters import BoundedFilters
-from sslm.text.template_numbers import (
+from sslm.text.templates.allowance import CALL_OPERATIONS, Allowance
+from sslm.text.templates.allowlist import METHODS_ALLOWED, TESTS_ALLOWED
+from sslm.text.templates.date import format_date
+from sslm.text.templates.filters import BoundedFilters
+from sslm.text.templates.numbers import (
     measured,
     remainder,
     require_numbers,
     require_small_power,
 )
-from sslm.text.template_values import ChargedValues
+from sslm.text.templates.values import ChargedValues
 
 _T = TypeVar("_T")
 

@@ -11,10 +11,10 @@ from jinja2.utils import pass_context, pass_environment
 
 from sslm import limits
 from sslm.errors.text import TemplateFailedError, TemplateWorkError
-from sslm.text.template_allowance import Allowance
-from sslm.text.template_allowlist import FILTERS_ALLOWED
-from sslm.text.template_numbers import measured, rounded
-from sslm.text.template_values import ChargedValues
+from sslm.text.templates.allowance import Allowance
+from sslm.text.templates.allowlist import FILTERS_ALLOWED
+from sslm.text.templates.numbers import measured, rounded
+from sslm.text.templates.values import ChargedValues
 
 _JSON_INDENT_MAX: Final = 8
 

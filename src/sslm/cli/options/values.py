@@ -1,6 +1,8 @@
-"""Whole numbers as commands take them, each refused in the words that all options share."""
+"""Values of options: whole numbers, one of several words, files to write."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 
@@ -73,3 +75,36 @@ def whole_number(text: str, lowest: int, highest: int | None = None) -> int | No
 def refusal(found: str, expected: str, *, param_hint: str | None = None) -> typer.BadParameter:
     """Return the error of an option's value, in the words that the Python API has for it."""
     return typer.BadParameter(f"{found}, expected {expected}", param_hint=param_hint)
+
+
+def word_option(flag: str, *words: str, about: str) -> Any:
+    """Declare an option that is one of *words*, which its help shows with what it is *about*."""
+    return typer.Option(flag, parser=_one_of(words), metavar="|".join(words), help=about)
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
+    def read(word: str) -> str:
+        if word not in words:
+            raise typer.BadParameter(f"{word!r} is none of {', '.join(words)}")
+        return word
+
+    return read
+
+
+_STREAM: Final = "-"
+
+
+def output_option(*flags: str, metavar: str, about: str) -> Any:
+    """Declare an option that names a file to write; its help says what it is *about*."""
+    return typer.Option(*flags, parser=_path, metavar=metavar, help=about, show_default=False)
+
+
+def _path(text: str) -> Path:
+    """Return the path of a file to write; a stream is none, since files get their names at the end.
+
+    Raises:
+        typer.BadParameter: If it is ``-``.
+    """
+    if text == _STREAM:
+        raise refusal("it is '-'", "the path of a file (./- if that is its name)")
+    return Path(text)

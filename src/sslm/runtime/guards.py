@@ -1,17 +1,71 @@
-"""Threads that take turns, and that may stop waiting for one."""
+"""What keeps apart the calls of several threads, of signals, and of forked processes."""
 
+import os
 import sys
 import threading
 import weakref
+from array import array
 from collections import deque
 from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Final, Self
 
 from sslm.errors.native import RunCancelledError
-from sslm.errors.runtime import NestedCallError
-from sslm.runtime.cancellation import Cancellation
+from sslm.errors.runtime import ForkedProcessError, NestedCallError
 from sslm.threads import new_lock
+
+
+class Cancellation:
+    """Set once, by any thread; a plan polls it while it runs.
+
+    Attributes:
+        flag: One int32, nonzero once the flag is set; its bytes stay where they are.
+    """
+
+    def __init__(self) -> None:
+        self.flag = memoryview(array("i", [0]))
+
+    @property
+    def is_set(self) -> bool:
+        """Whether runs are to stop."""
+        return bool(self.flag[0])
+
+    def set(self) -> None:
+        """Stop the run in progress, and every later one that polls this flag."""
+        self.flag[0] = 1
+
+
+class OwningProcess:
+    """Remembers who made an object, which a fork may bring into another process.
+
+    A fork copies every lock and turn as it is, but no thread: if another one held it, nobody is
+    there to give it back.
+
+    Args:
+        kind: What the object is, for the error.
+    """
+
+    __slots__ = ("_kind", "_process")
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._process = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process."""
+        return os.getpid() == self._process
+
+    def require(self) -> None:
+        """Raise in any other process.
+
+        Raises:
+            ForkedProcessError: If this is another one.
+        """
+        process = os.getpid()
+        if process != self._process:
+            raise ForkedProcessError(self._kind, self._process, process)
+
 
 POLL_S: Final = 0.01
 """How long a waiting thread sleeps between two looks at its flag."""

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from jinja2 import Undefined
 
 from sslm.errors.text import TemplateFailedError
-from sslm.text.template_allowance import Allowance, text_size_bytes
+from sslm.text.templates.allowance import Allowance, text_size_bytes
 
 _T = TypeVar("_T")
 

@@ -42,7 +42,7 @@ class ChatTemplate:
             raise TemplateSizeError(len(source), most)
         from jinja2 import TemplateSyntaxError as JinjaSyntaxError
 
-        from sslm.text.template_rewriting import compile_template
+        from sslm.text.templates.rewriting import compile_template
 
         self.source = source
         try:
@@ -90,8 +90,8 @@ class ChatTemplate:
             raise MessageCountError(len(messages), limits.CHAT_MESSAGE_COUNT_MAX)
         contents = [one.content for one in messages]
         _require_size("the conversation", contents)
-        from sslm.text.template_allowance import Allowance
-        from sslm.text.template_sandbox import run_template
+        from sslm.text.templates.allowance import Allowance
+        from sslm.text.templates.sandbox import run_template
 
         variables = {
             "messages": [{"role": one.role, "content": one.content} for one in messages],

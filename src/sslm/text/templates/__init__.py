@@ -1,0 +1,1 @@
+"""Chat templates: Jinja programs that turn a conversation into a prompt, within bounds."""

@@ -9,7 +9,7 @@ from sslm.engine.model import Model
 from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.runtime import OptionRangeError
 from tests.converted import talking_artifact
-from tests.unit.engine.test_answer_options import CONTEXT_TOKENS, FACES, HELLO, faces
+from tests.unit.answering.test_answer_options import CONTEXT_TOKENS, FACES, HELLO, faces
 
 WAYS: dict[str, dict[str, Any]] = {
     "sampled": {"temperature": 1, "seed": 5},

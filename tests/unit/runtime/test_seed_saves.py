@@ -167,7 +167,7 @@ def require_refused(case: Case, change: Change, kind: type[Any]) -> None:
     "sslm_seq_restore",
     refusal="SSLM_INVALID_ARGUMENT",
     case="bytes that were cut or changed",
-    here="ArtifactError: one class per defect, as `tests/unit/runtime/test_saved_checks.py` shows",
+    here="ArtifactError: one class per defect, as `tests/unit/runtime/saves/test_checks.py` shows",
 )
 @pytest.mark.parametrize(
     ("change", "kind"),

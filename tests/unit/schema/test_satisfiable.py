@@ -12,8 +12,8 @@ from sslm.schema.tokens.bound_schema import ANY_COUNT, START, BoundSchema
 from sslm.schema.tokens.step_table import StepTable
 from sslm.schema.tokens.tables import TokenTables, build_token_tables
 from sslm.schema.tokens.trie import TokenTrie
-from tests.unit.schema.test_bound_schema import END_ID, mask_ids
-from tests.unit.schema.test_token_tables import Ranges, automata, greedy_split, tokens_of
+from tests.unit.schema.tokens.test_bound_schema import END_ID, mask_ids
+from tests.unit.schema.tokens.test_tables import Ranges, automata, greedy_split, tokens_of
 
 NO_VALUE: dict[str, Any] = {
     "false": False,

@@ -18,7 +18,7 @@ from sslm.errors.choosing import ChoiceConflictError
 from sslm.errors.runtime import MemoryBudgetError, OptionRangeError
 from sslm.sampling.logprobs import Logprob, TokenLogprob, q20_decimal
 from tests.converted import talking_artifact
-from tests.unit.engine.test_answer_options import CONTEXT_TOKENS, FACES, HELLO, faces
+from tests.unit.answering.test_answer_options import CONTEXT_TOKENS, FACES, HELLO, faces
 
 ONE = 1 << 20
 each_face = pytest.mark.parametrize("face", FACES)

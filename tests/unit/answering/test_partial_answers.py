@@ -11,7 +11,7 @@ import pytest
 from sslm.answer_schemas.schema import Schema
 from sslm.engine.model import Model
 from tests.converted import talking_artifact
-from tests.unit.engine.test_answer_options import CONTEXT_TOKENS, HELLO
+from tests.unit.answering.test_answer_options import CONTEXT_TOKENS, HELLO
 from tests.unit.text.test_partial_json import is_beginning
 
 LIST = {

@@ -11,7 +11,7 @@ from sslm.schema.tokens.bound_schema import ANY_COUNT, START, BoundSchema
 from sslm.schema.tokens.step_table import NO_STATE, StepTable
 from sslm.schema.tokens.tables import build_token_tables
 from sslm.schema.tokens.trie import TokenTrie
-from tests.unit.schema.test_token_tables import (
+from tests.unit.schema.tokens.test_tables import (
     VOCAB_SIZE,
     Ranges,
     automata,

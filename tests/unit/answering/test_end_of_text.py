@@ -8,8 +8,8 @@ import pytest
 from sslm.engine.model import Model
 from sslm.errors.runtime import OptionRangeError
 from tests.converted import talking_artifact
-from tests.unit.engine.test_answer_options import CONTEXT_TOKENS, FACES, HELLO, faces
-from tests.unit.engine.test_answer_schemas import COLOURS, WAYS, fit
+from tests.unit.answer_schemas.test_answer_schemas import COLOURS, WAYS, fit
+from tests.unit.answering.test_answer_options import CONTEXT_TOKENS, FACES, HELLO, faces
 
 ONE_OR_MANY = {"enum": [1, 123456]}
 """Behind the 1, nothing leads on that would fit few tokens."""

@@ -12,8 +12,8 @@ from sslm.schema.tokens.bound_schema import ANY_COUNT, BoundSchema
 from sslm.schema.tokens.step_table import StepTable
 from sslm.schema.tokens.tables import build_token_tables
 from sslm.schema.tokens.trie import TokenTrie
-from tests.unit.schema.test_bound_schema import END_ID, mask_ids
-from tests.unit.schema.test_token_tables import greedy_split
+from tests.unit.schema.tokens.test_bound_schema import END_ID, mask_ids
+from tests.unit.schema.tokens.test_tables import greedy_split
 
 ALPHABET = 'ab"éè'
 NEVER = 1 << 20

@@ -12,8 +12,8 @@ from sslm.engine.model import Model
 from sslm.opening.runner import Runner
 from sslm.runtime.sequences.schema_binding import Binding, Place
 from tests.converted import talking_artifact
-from tests.unit.engine.test_answer_options import CONTEXT_TOKENS, FACES, faces
-from tests.unit.engine.test_answer_schemas import COLOURS, WAYS, fit
+from tests.unit.answer_schemas.test_answer_schemas import COLOURS, WAYS, fit
+from tests.unit.answering.test_answer_options import CONTEXT_TOKENS, FACES, faces
 
 LONG = {"const": {"text": "x" * 150, "more": ["y" * 80, True]}}
 """Nothing of it is a choice."""

@@ -20,7 +20,7 @@ from sslm.errors.binding import SchemaBudgetTokensError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema_files import SchemaSourceError
 from tests.converted import talking_artifact
-from tests.unit.engine.test_answer_options import CONTEXT_TOKENS, FACES, HELLO, faces
+from tests.unit.answering.test_answer_options import CONTEXT_TOKENS, FACES, HELLO, faces
 
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {},

@@ -23,9 +23,9 @@ from sslm.opening.runner import open_backend
 from sslm.program.plan import Backend
 from tests.converted import talking_artifact
 from tests.faulty_backend import FaultyBackend
-from tests.unit.engine.test_answer_options import CONTEXT_TOKENS
-from tests.unit.engine.test_answer_schemas import COLOURS, WAYS, fit
-from tests.unit.engine.test_recording import FACES, faces
+from tests.unit.answer_schemas.test_answer_schemas import COLOURS, WAYS, fit
+from tests.unit.answering.test_answer_options import CONTEXT_TOKENS
+from tests.unit.evidence.test_recording import FACES, faces
 
 PROMPT = [1, *range(261, 331)]
 """Longer than a chunk."""

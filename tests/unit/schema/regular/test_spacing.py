@@ -23,7 +23,7 @@ LARGE: Final = ("pydantic_order", "pydantic_order_out", "pydantic_zoo")
 """With thousands of states; ``benchmarks.schema_suite --spacing`` has them, too."""
 SCHEMAS: Final = [
     path
-    for path in sorted((Path(__file__).parents[2] / "schemas").glob("*.json"))
+    for path in sorted((Path(__file__).parents[3] / "schemas").glob("*.json"))
     if path.stem not in LARGE
 ]
 JUDGES: Final[dict[Spacing, Callable[[bytes], bool]]] = {

@@ -71,7 +71,7 @@ FLOAT_EDGES: Final = (
     Exemption("runtime/guards", "seconds for which a thread waits for its turn"),
     Exemption("formats/gguf/tensors", "dequantizes a source file's blocks to float32"),
 )
-"""Modules outside ``convert/`` that may compute with floats. docs/architecture.md lists them."""
+"""Modules outside ``convert/`` that may compute with floats. docs/internals.md lists them."""
 
 NATIVE_WORDS: Final = ("float", "double", "malloc", "calloc", "realloc", "printf", "fprintf")
 NATIVE_EXEMPTIONS: Final[tuple[Exemption, ...]] = ()

@@ -103,7 +103,9 @@ _NO_ADDRESS: Final = ctypes.c_void_p(-1).value
 def aligned_map(descriptor: int, size_bytes: int) -> memoryview:
     """Map the begin of a file read-only, at a multiple of 2 MiB, and ask for huge pages.
 
-    The map goes with the last view of it.
+    Linux puts large maps of ext4 and xfs files at such a place, but not those of a file in a
+    container's layers. Python cannot say where a map goes, so the C library is asked. The map goes
+    with the last view of it.
 
     Args:
         descriptor: Of a file that is open for reading.

@@ -13,7 +13,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-TARGET: Final = Path(__file__).parents[1] / "src" / "sslm" / "schema" / "unicode_categories.py"
+TARGET: Final = (
+    Path(__file__).parents[1] / "src" / "sslm" / "schema" / "values" / "unicode_categories.py"
+)
 
 _HEAD: Final = '''"""General categories, written by ``python -m tools.unicode_categories``."""
 

@@ -13,20 +13,19 @@ from contextlib import contextmanager
 from typing import Any
 
 _MODULES = (
-    "binding",
-    "following",
-    "freezing",
-    "kv_pool",
-    "own_memory",
-    "page_rows",
-    "saved_checks",
-    "saved_snapshot",
-    "saving",
-    "sequence",
-    "sequence_state",
-    "snapshot",
-    "stepper",
-    "token_ids",
+    "memory",
+    "runtime.saves.checks",
+    "runtime.saves.saving",
+    "runtime.saves.snapshot_records",
+    "runtime.sequences.kv_pool",
+    "runtime.sequences.page_rows",
+    "runtime.sequences.schema_binding",
+    "runtime.sequences.schema_steps",
+    "runtime.sequences.sequence",
+    "runtime.sequences.snapshot",
+    "runtime.sequences.state",
+    "runtime.sequences.token_ids",
+    "runtime.slices.stepper",
 )
 _ALLOCATING: dict[str, Callable[..., Any]] = {
     "array": array,
@@ -80,7 +79,7 @@ def failing_allocation(fails_at: int) -> Iterator[Allocations]:
     allocations = Allocations(fails_at)
     changed: list[tuple[Any, str, Any]] = []
     for name in _MODULES:
-        module = importlib.import_module(f"sslm.runtime.{name}")
+        module = importlib.import_module(f"sslm.{name}")
         found = vars(module)
         for known, original in _ALLOCATING.items():
             changed.append((module, known, found.get(known)))

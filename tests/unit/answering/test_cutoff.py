@@ -166,7 +166,7 @@ def test_a_deadline_may_pass_while_a_prompt_is_tokenized(
     assert "sentencepiece" in modules_of(caught.value)
 
 
-@pytest.mark.parametrize(("looks", "module"), [(2, "template_allowance"), (4, "sentencepiece")])
+@pytest.mark.parametrize(("looks", "module"), [(2, "allowance"), (4, "sentencepiece")])
 def test_a_deadline_may_pass_while_a_conversation_is_rendered(
     monkeypatch: pytest.MonkeyPatch, looks: int, module: str
 ) -> None:

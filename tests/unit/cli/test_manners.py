@@ -227,7 +227,7 @@ def test_compiling_a_schema_is_seen(
 
     monkeypatch.setattr("sslm.cli.screen.unmeasured.unmeasured", taking_note)
     for module in ("schema_add", "schema_show", "generate"):
-        monkeypatch.setattr(f"sslm.cli.{module}.unmeasured", taking_note)
+        monkeypatch.setattr(f"sslm.cli.commands.{module}.unmeasured", taking_note)
     assert run([names.get(word, word) for word in command.split()]) == 0
     assert len(told) == 1
     assert "schema budget" in parts

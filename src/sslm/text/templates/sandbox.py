@@ -3,7 +3,7 @@
 Jinja's sandbox keeps a template from Python's internals, not from the machine's time and memory.
 Here, a rewritten template (``template_rewriting``) charges for a value before it touches it, and
 only listed filters, tests and methods exist, none of which can turn little into much without being
-charged (``template_allowance``). Nothing reads a clock or a random number.
+charged (``allowance``). Nothing reads a clock or a random number.
 """
 
 import datetime

@@ -6,7 +6,7 @@ from sslm.schema.tokens.bound_schema import BoundSchema
 from sslm.schema.tokens.step_table import StepTable
 from sslm.schema.tokens.tables import build_token_tables
 from sslm.schema.tokens.trie import TokenTrie
-from tests.seed_cases import Case
+from tests.runtime_cases import Case
 
 LETTERS = "abcdefgh"
 PAIRS = ("ab", "ba", "cd", "bac", "dba", "ee", "gh", "abba")

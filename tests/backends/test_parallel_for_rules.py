@@ -80,7 +80,7 @@ def test_null_takes_a_hook_away(wide: RandomProgram) -> None:
     assert hook.counts == []
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_set_parallel_for",
     refusal="SSLM_INVALID_ARGUMENT",
     case="more tasks than the plan was compiled for",
@@ -145,7 +145,7 @@ def test_a_dropped_plan_gives_its_memory_back(wide: RandomProgram) -> None:
         gc.enable()
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_set_parallel_for",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a hook with a field out of range",

@@ -22,7 +22,7 @@ def model() -> Iterator[Model]:
         yield opened
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="out_tokens -2",
     case="of a request",

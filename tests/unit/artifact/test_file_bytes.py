@@ -37,7 +37,9 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
             CopiedFile(path)
 
 
-@pytest.mark.seed_call("sslm_model_map", refusal="SSLM_ALLOCATION_FAILED", here="CopyMemoryError")
+@pytest.mark.published_call(
+    "sslm_model_map", refusal="SSLM_ALLOCATION_FAILED", here="CopyMemoryError"
+)
 def test_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")

@@ -75,12 +75,12 @@ def test_what_can_change_a_token_stays(
         assert model.generate(prompt, max_tokens=2) == bare.generate(prompt, max_tokens=2)
 
 
-@pytest.mark.seed_call("sslm_schema_lookup", here="Model.schema")
-@pytest.mark.seed_call(
+@pytest.mark.published_call("sslm_schema_lookup", here="Model.schema")
+@pytest.mark.published_call(
     "sslm_schema_lookup", refusal="SSLM_SCHEMA_NOT_FOUND", here="UnknownSchemaError"
 )
-@pytest.mark.seed_call("sslm_schema_count", here="len(Model.schema_names)")
-@pytest.mark.seed_call("sslm_schema_name", here="Model.schema_names")
+@pytest.mark.published_call("sslm_schema_count", here="len(Model.schema_names)")
+@pytest.mark.published_call("sslm_schema_name", here="Model.schema_names")
 def test_schemas_come_together_in_any_order(
     plain: Path, make: Callable[..., Schema], tmp_path: Path
 ) -> None:

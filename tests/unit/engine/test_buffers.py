@@ -27,7 +27,9 @@ def _placed(content: bytes, offset: int) -> memoryview:
     return block[start : start + len(content)]
 
 
-@pytest.mark.seed_call("sslm_model_map", case="bytes in the caller's memory", here="load(buffer)")
+@pytest.mark.published_call(
+    "sslm_model_map", case="bytes in the caller's memory", here="load(buffer)"
+)
 @pytest.mark.parametrize("is_mapped", [True, False])
 def test_a_buffer_is_the_model_of_its_file(path: Path, is_mapped: bool) -> None:
     content = path.read_bytes()

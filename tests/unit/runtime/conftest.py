@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.backends.backends import open_named
-from tests.seed_cases import Case
+from tests.runtime_cases import Case
 from tests.sequences import LONGEST, MODELS, reference_plan, small_model
 
 BACKENDS = {"reference": "reference", "native": "auto"}

@@ -8,7 +8,7 @@ from sslm.runtime.sequences.sequence import Sequence
 from sslm.schema.regular.language import Bytes, either
 from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import END_ID, bound, schema_of, split, text_of
-from tests.seed_cases import Case
+from tests.runtime_cases import Case
 from tests.unit.runtime.test_schemas import CHOICES, PROMPT, answer, begun
 
 CD, A = split("cd")[0], split("a")[0]

@@ -24,7 +24,7 @@ from sslm.schema.tokens.bound_schema import BoundSchema
 from sslm.schema.tokens.step_table import StepTable
 from sslm.schema.tokens.tables import build_token_tables
 from sslm.schema.tokens.trie import TokenTrie
-from tests.seed_cases import Case, refused, seen
+from tests.runtime_cases import Case, refused, seen
 from tests.sequences import LONGEST
 from tests.tiny_models import MODEL_ID
 
@@ -124,7 +124,7 @@ STOPS: dict[str, tuple[list[bytes], bytes, set[bytes] | None]] = {
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("is_chunked", [False, True])
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill",
     refusal="SSLM_SCHEMA_SPAN_UNREACHABLE",
     case="inside a character, a token or a span, or at the end",
@@ -235,7 +235,7 @@ def test_what_has_no_room_stops_content(case: Case) -> None:
         assert allowed(sequence) == {ID[b'"']}
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_prefill",
     refusal="SSLM_SCHEMA_SPAN_UNREACHABLE",
     here="SchemaSpanUnreachableError",

@@ -29,7 +29,7 @@ from sslm.runtime.sequences.prefix import Prefix
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import bound, fields, other_schema_of, schema_of, split, text_of
-from tests.seed_cases import Case, refused
+from tests.runtime_cases import Case, refused
 from tests.sequences import LONGEST
 from tests.tiny_models import MODEL_ID
 
@@ -76,7 +76,7 @@ LOOKS: dict[str, Callable[[Sequence], object]] = {
 
 
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_set_schema", case="after calls that compute nothing", here="Sequence.bind"
 )
 def test_looking_is_no_use(case: Case, look: str) -> None:
@@ -135,7 +135,7 @@ def test_what_is_refused_is_no_use(case: Case, refusal: str) -> None:
         assert spoken(case, sequence) == lone(case, other)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_set_schema", case="while another call uses the sequence", here="SequenceInUseError"
 )
 def test_a_sequence_in_use_is_not_bound_and_can_be_afterwards(case: Case) -> None:
@@ -184,7 +184,7 @@ def test_a_chunk_in_progress_is_a_use_and_content_goes_behind_it(case: Case, uni
         assert sequence.decode() == split("h")[0]
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore", case="before it is bound, a reset", here="SchemaBindError"
 )
 def test_who_was_restored_is_reset_before_it_is_bound(case: Case) -> None:
@@ -326,7 +326,7 @@ def test_a_reset_leads_out_of_a_dead_end(case: Case) -> None:
         assert spoken(case, sequence) == lone(case, schema)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="out_tokens -2",
     case="beside others that go on",

@@ -11,7 +11,7 @@ from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.slices.stepper import advance, finished
 from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import END_ID, bound, fields, letters_without_end, schema_of, text_of
-from tests.seed_cases import Case, refused, seen
+from tests.runtime_cases import Case, refused, seen
 from tests.tiny_models import ALL_UNITS
 
 PROMPT = [index * 5 % 37 for index in range(70)]

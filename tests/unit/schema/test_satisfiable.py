@@ -42,8 +42,8 @@ NO_VALUE: dict[str, Any] = {
 }
 
 
-@pytest.mark.seed_call("schema compiler", here="Schema.compile")
-@pytest.mark.seed_call(
+@pytest.mark.published_call("schema compiler", here="Schema.compile")
+@pytest.mark.published_call(
     "schema compiler",
     refusal="SSLM_SCHEMA_UNSATISFIABLE",
     case="no value satisfies it",
@@ -113,7 +113,7 @@ def tables_of(document: Any, pieces: bytes) -> TokenTables:
     return build_token_tables(table, trie, lambda text: greedy_split(trie, text))
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "schema compiler",
     refusal="SSLM_SCHEMA_UNSATISFIABLE",
     case="this vocabulary spells no text of it",

@@ -355,7 +355,7 @@ def test_a_refused_score_where_none_was_compared(llama: ReferencePlan) -> None:
             sequence.decode()
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore",
     refusal="SSLM_RESTORE_SCHEMA_MISMATCH",
     case="a state, or a count of tokens, that no answer of the schema has",

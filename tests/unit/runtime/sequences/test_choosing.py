@@ -285,7 +285,7 @@ def test_who_adopts_goes_on_choosing_as_told(
             assert answer(plan, other, 4) == alone(plan, own)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step_v2", refusal="SSLM_NUMERIC_STEP_REFUSED", here="NumericStepRefusedError"
 )
 @pytest.mark.parametrize("choice", [SAMPLING, DAMPED, Choice(bias=((1, -1),))])
@@ -341,7 +341,7 @@ def test_a_scheduler_gives_turns_to_it(plan: RecordingPlan) -> None:
         assert answer(plan, sequence, 4) == alone(plan, OTHER_SEED)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step_v2",
     refusal="SSLM_INVALID_ARGUMENT",
     case="numbers of a choice out of their ranges, of damped greedy also a top_k of 0",

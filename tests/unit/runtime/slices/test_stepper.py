@@ -177,7 +177,7 @@ class Recorder:
         return sequence
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     case="what stands at the same layer reads its weights once",
     here="advance(plan, sequences)",

@@ -1,4 +1,4 @@
-"""The seed's calls that decode: a token a call, in slices, for several sequences at once."""
+"""Calls that decode: a token a call, in slices, and several sequences at once."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.slices.stepper import Outcome, advance, finished
 from tests.backends.backends import open_named
-from tests.seed_cases import Case, refused, seen
+from tests.runtime_cases import Case, refused, seen
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 ALL = 1 << 30
@@ -30,8 +30,8 @@ def advanced(case: Case, sequences: list[Sequence], units: int = ALL) -> list[Ou
     return advance(case.plan, sequences, budget_units=units, row_count_max=64)
 
 
-@pytest.mark.seed_call("sslm_decode_step", here="Sequence.decode, then advance")
-@pytest.mark.seed_call(
+@pytest.mark.published_call("sslm_decode_step", here="Sequence.decode, then advance")
+@pytest.mark.published_call(
     "sslm_decode_step_v2", case="greedy", here="Sequence.decode, then advance(budget_units=…)"
 )
 @pytest.mark.parametrize("units", [1, 2, ALL])
@@ -47,7 +47,7 @@ def test_each_step_chooses_the_next_token(case: Case, units: int) -> None:
         case.require_as_alone(sequence, PROMPT, more=3)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="out_tokens -1",
     here="Outcome.chunk is None: call again",
@@ -72,7 +72,7 @@ def test_a_token_takes_as_many_calls_as_its_budget_makes_of_it(case: Case) -> No
 # What is refused.
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a fresh sequence has chosen nothing",
@@ -87,7 +87,7 @@ def test_a_fresh_sequence_has_nothing_to_go_on_with(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="tokens are pending, also mid-chunk and mid-token",
@@ -107,7 +107,7 @@ def test_tokens_that_are_pending_come_first(case: Case, prompt: list[int], slice
         case.require_as_alone(sequence, prompt)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step", refusal="SSLM_CONTEXT_CAP_EXCEEDED", here="ContextLengthError"
 )
 def test_no_room_in_the_context(case: Case) -> None:
@@ -123,7 +123,7 @@ def test_no_room_in_the_context(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT, more=0)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step", refusal="SSLM_KV_POOL_EXHAUSTED", here="KvPoolExhaustedError"
 )
 def test_no_page_in_the_pool(case: Case) -> None:
@@ -136,7 +136,7 @@ def test_no_page_in_the_pool(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT[:64])
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step_v2",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a budget below 1, also mid-token",
@@ -154,7 +154,7 @@ def test_a_budget_of_nothing(case: Case, units: int, slices: int) -> None:
         case.require_as_alone(sequence, [*PROMPT, token_id], more=1)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a sequence of another model",
@@ -173,7 +173,7 @@ def test_a_plan_of_another_model(case: Case) -> None:
 # Several sequences in one call, each with its own outcome.
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step", case="several sequences", here="advance(plan, sequences)"
 )
 @pytest.mark.parametrize("units", [1, ALL])
@@ -207,7 +207,7 @@ FAILURES: dict[str, tuple[Spoil, type[SslmError]]] = {
 }
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="of one sequence among others, which go on",
@@ -234,7 +234,7 @@ def test_one_that_fails_keeps_no_other_back(case: Case, failure: str, place: int
             case.require_as_alone(sequence, ids[index], more=1)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="of one sequence that is beyond the workspace's context, among others",
@@ -259,7 +259,7 @@ def test_one_that_the_plan_refuses_keeps_no_other_back(case: Case, units: int) -
     plan.close()
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="one sequence twice",
@@ -278,7 +278,7 @@ def test_a_sequence_that_is_listed_twice(case: Case, slices: int) -> None:
         case.require_as_alone(second, ids[1], more=1)
 
 
-@pytest.mark.seed_call("sslm_decode_step", case="cancelled", here="RunCancelledError")
+@pytest.mark.published_call("sslm_decode_step", case="cancelled", here="RunCancelledError")
 @pytest.mark.parametrize("slices", [0, 1, 3])
 def test_a_batch_that_is_cancelled_stands_where_it_stood(case: Case, slices: int) -> None:
     pool = case.pool()

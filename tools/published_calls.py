@@ -1,8 +1,8 @@
-"""The calls of the embedding interface that this package takes as its measure, and what is due.
+"""The published C interface: its calls, their causes of refusal, and those that come later.
 
-``CALLS`` are the functions that it declares, each with the causes for which it refuses. A null
-handle is left aside, which only an interface in C can be given; so is the success that all have in
-common. ``LATER`` says of what is not there yet what it waits for.
+``CALLS`` holds the functions that the interface declares, each with the causes for which it
+refuses. Null handles are left out, since only a caller in C can pass one; so is the success that
+all calls share. ``LATER`` says what each missing call or cause waits for.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""The seed's calls on prefixes: begun, prefilled, frozen, adopted by reference, released."""
+"""Calls on prefixes: begun, prefilled, frozen, adopted by reference, released."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from sslm.program.states import StateLayout
 from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.prefix import Prefix
 from sslm.runtime.sequences.sequence import Sequence
-from tests.seed_cases import Case, refused
+from tests.runtime_cases import Case, refused
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 
@@ -34,14 +34,14 @@ def frozen(case: Case, ids: list[int], pool: KvPool) -> Prefix:
     return prefix
 
 
-@pytest.mark.seed_call("sslm_prefix_begin", here="Prefix(sequence)")
+@pytest.mark.published_call("sslm_prefix_begin", here="Prefix(sequence)")
 def test_a_prefix_begins_with_nothing(case: Case) -> None:
     pool = case.pool()
     with Prefix(case.sequence(pool)) as prefix:
         assert (prefix.token_count, prefix.is_frozen, pool.held_page_count) == (0, False, 0)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_begin",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a pool of another model",
@@ -54,10 +54,10 @@ def test_a_pool_of_another_model(case: Case) -> None:
     assert pool.held_page_count == 0
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_begin", refusal="SSLM_KV_POOL_EXHAUSTED", here="KvPoolExhaustedError"
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_create", refusal="SSLM_KV_POOL_EXHAUSTED", here="KvPoolExhaustedError"
 )
 def test_a_pool_without_the_pages_that_are_reserved(case: Case) -> None:
@@ -71,10 +71,10 @@ def test_a_pool_without_the_pages_that_are_reserved(case: Case) -> None:
     case.require_as_alone(other, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_begin", refusal="SSLM_ALLOCATION_FAILED", here="MemoryRefusedError"
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_create", refusal="SSLM_ALLOCATION_FAILED", here="MemoryRefusedError"
 )
 def test_no_memory_for_a_sequence(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,9 @@ def test_no_memory_for_a_sequence(case: Case, monkeypatch: pytest.MonkeyPatch) -
 # Prefilling.
 
 
-@pytest.mark.seed_call("sslm_prefix_prefill", here="Prefix.prefill, then advance(prefix.sequence)")
+@pytest.mark.published_call(
+    "sslm_prefix_prefill", here="Prefix.prefill, then advance(prefix.sequence)"
+)
 @pytest.mark.parametrize("units", [1, 1 << 30])
 def test_a_prefix_takes_tokens_in_slices(case: Case, units: int) -> None:
     pool = case.pool()
@@ -106,7 +108,7 @@ def test_a_prefix_takes_tokens_in_slices(case: Case, units: int) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_prefill", refusal="SSLM_PREFIX_FROZEN_REJECTED", here="PrefixFrozenError"
 )
 def test_a_frozen_prefix_takes_nothing_in(case: Case) -> None:
@@ -121,13 +123,13 @@ def test_a_frozen_prefix_takes_nothing_in(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_prefill", refusal="SSLM_TOKEN_ID_OUT_OF_RANGE", here="TokenIdRangeError"
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_prefill", refusal="SSLM_CONTEXT_CAP_EXCEEDED", here="ContextLengthError"
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_prefill", refusal="SSLM_KV_POOL_EXHAUSTED", here="KvPoolExhaustedError"
 )
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_a_prefix_keeps_what_came_before_a_refusal(
 # Freezing.
 
 
-@pytest.mark.seed_call("sslm_prefix_freeze", here="Prefix.freeze")
+@pytest.mark.published_call("sslm_prefix_freeze", here="Prefix.freeze")
 def test_freezing_again_changes_nothing(case: Case) -> None:
     pool = case.pool()
     with Prefix(case.filled(PROMPT, pool)) as prefix, case.sequence(pool) as sequence:
@@ -174,7 +176,7 @@ def test_freezing_again_changes_nothing(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_freeze",
     refusal="SSLM_INVALID_ARGUMENT",
     case="tokens that are not computed yet, also mid-chunk",
@@ -194,7 +196,7 @@ def test_a_prefix_is_frozen_at_rest(case: Case, slices: int) -> None:
         prefix.freeze()
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_freeze",
     refusal="SSLM_INVALID_ARGUMENT",
     case="while another thread is in a call on it",
@@ -214,7 +216,7 @@ def test_a_prefix_that_is_in_use_is_not_frozen(case: Case) -> None:
 # Adopting.
 
 
-@pytest.mark.seed_call("sslm_seq_adopt_prefix", here="Prefix.adopt_into(sequence)")
+@pytest.mark.published_call("sslm_seq_adopt_prefix", here="Prefix.adopt_into(sequence)")
 def test_adopting_shares_full_pages_and_copies_the_rest(case: Case) -> None:
     pool = case.pool()
     with frozen(case, PROMPT, pool) as prefix:
@@ -235,7 +237,7 @@ def test_adopting_shares_full_pages_and_copies_the_rest(case: Case) -> None:
     assert pool.held_page_count == 0
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_adopt_prefix", case="an empty prefix", here="Prefix.adopt_into(sequence)"
 )
 def test_an_empty_prefix_may_be_adopted(case: Case) -> None:
@@ -248,7 +250,7 @@ def test_an_empty_prefix_may_be_adopted(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_adopt_prefix", case="a prefix on top of another", here="Prefix(sequence that adopted)"
 )
 def test_prefixes_are_nested(case: Case) -> None:
@@ -271,7 +273,7 @@ def test_prefixes_are_nested(case: Case) -> None:
     assert pool.held_page_count == 0
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_adopt_prefix",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a prefix that is not frozen",
@@ -288,7 +290,7 @@ def test_a_prefix_that_is_not_frozen(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_adopt_prefix",
     refusal="SSLM_INVALID_ARGUMENT",
     case="another model, another pool",
@@ -325,7 +327,7 @@ def at_rest(case: Case, sequence: Sequence) -> None:
     case.run(sequence)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_adopt_prefix",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a sequence that has tokens: pending, mid-chunk or computed",
@@ -345,10 +347,10 @@ def test_only_a_fresh_sequence_adopts(case: Case, begin: Any) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_adopt_prefix", refusal="SSLM_CONTEXT_CAP_EXCEEDED", here="ContextLengthError"
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_adopt_prefix", refusal="SSLM_KV_POOL_EXHAUSTED", here="KvPoolExhaustedError"
 )
 def test_a_prefix_that_does_not_fit(case: Case) -> None:
@@ -375,7 +377,7 @@ def test_a_prefix_that_does_not_fit(case: Case) -> None:
 # Releasing.
 
 
-@pytest.mark.seed_call("sslm_prefix_release", here="Prefix.release")
+@pytest.mark.published_call("sslm_prefix_release", here="Prefix.release")
 def test_adopted_pages_outlive_the_prefix(case: Case) -> None:
     pool = case.pool()
     prefix = frozen(case, PROMPT, pool)
@@ -390,7 +392,7 @@ def test_adopted_pages_outlive_the_prefix(case: Case) -> None:
     assert pool.held_page_count == 0
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_release", case="of a prefix that is being prefilled", here="Prefix.release"
 )
 @pytest.mark.parametrize("begin", [two_tokens, mid_chunk, at_rest])
@@ -402,7 +404,7 @@ def test_a_prefix_is_released_from_any_state(case: Case, begin: Any) -> None:
     assert pool.held_page_count == 0
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_release",
     refusal="SSLM_INVALID_ARGUMENT",
     case="any call on a prefix that was released",

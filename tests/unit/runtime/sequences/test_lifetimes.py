@@ -1,4 +1,4 @@
-"""The seed's calls that make a sequence, reset and release it."""
+"""Calls that make a sequence, reset it and release it."""
 
 import threading
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from sslm.runtime.sequences.prefix import Prefix
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.sequences.snapshot import Snapshot
 from sslm.runtime.slices.stepper import advance
-from tests.seed_cases import Case, refused, seen
+from tests.runtime_cases import Case, refused, seen
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 
 
-@pytest.mark.seed_call("sslm_seq_create", here="Sequence(program, pool, model_id, options)")
+@pytest.mark.published_call("sslm_seq_create", here="Sequence(program, pool, model_id, options)")
 def test_a_sequence_takes_what_it_reserves(case: Case) -> None:
     pool = case.pool()
     with case.sequence(pool, reserved_tokens=65) as sequence:
@@ -39,7 +39,7 @@ def test_a_sequence_takes_what_it_reserves(case: Case) -> None:
     assert pool.held_page_count == 0
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_create",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a context or a chunk out of range",
@@ -110,8 +110,8 @@ STATES: States = {
 each_state = pytest.mark.parametrize("state", STATES)
 
 
-@pytest.mark.seed_call("sslm_seq_reset", here="Sequence.reset")
-@pytest.mark.seed_call(
+@pytest.mark.published_call("sslm_seq_reset", here="Sequence.reset")
+@pytest.mark.published_call(
     "sslm_seq_reset",
     refusal="SSLM_SEQ_RESET_MIDTOKEN_REJECTED",
     here="none: it may be reset from any state, also mid-token and mid-chunk",
@@ -128,7 +128,7 @@ def test_a_sequence_is_reset_from_any_state(case: Case, state: str) -> None:
         case.require_as_alone(sequence, PROMPT[::-1])
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_reset", case="a sequence that shares a prefix", here="Sequence.reset"
 )
 def test_resetting_leaves_a_prefix_to_the_others(case: Case) -> None:
@@ -150,7 +150,7 @@ def test_resetting_leaves_a_prefix_to_the_others(case: Case) -> None:
         case.require_as_alone(first, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_reset", case="what it reserved is shared and the pool is empty", here="Sequence.reset"
 )
 def test_resetting_needs_pages_of_its_own(case: Case) -> None:
@@ -191,7 +191,7 @@ def calls_of(
     )
 
 
-@pytest.mark.seed_call("sslm_seq_release", here="Sequence.close")
+@pytest.mark.published_call("sslm_seq_release", here="Sequence.close")
 @each_state
 def test_a_sequence_is_released_from_any_state(case: Case, state: str) -> None:
     pool = case.pool()
@@ -209,7 +209,7 @@ def test_a_sequence_is_released_from_any_state(case: Case, state: str) -> None:
         case.require_as_alone(other, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_release",
     refusal="SSLM_INVALID_ARGUMENT",
     case="any call on a sequence that was released",
@@ -251,10 +251,10 @@ class Closing:
         self._plan.close()
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_release", case="while another thread computes it", here="Sequence.close"
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step", refusal="out_tokens -3", here="SequenceReleasedError: the outcome's error"
 )
 def test_a_sequence_is_released_while_it_is_computed(case: Case) -> None:
@@ -270,7 +270,7 @@ def test_a_sequence_is_released_while_it_is_computed(case: Case) -> None:
     case.require_as_alone(other, [*PROMPT[:3], token_id])
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_release",
     refusal="SSLM_INVALID_ARGUMENT",
     case="all other calls while another thread is in one",

@@ -1,4 +1,4 @@
-"""What tests of the seed's calls compare: all that can be seen, and what a lone run answers."""
+"""What tests of the runtime compare: all that can be seen, and what a lone run answers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The seed's calls that size, make and destroy a workspace, which is a plan here."""
+"""Calls that size, make and destroy a workspace, which is a plan here."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,16 +17,16 @@ from sslm.errors.runtime import (
 from sslm.program.plan import Plan
 from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes
 from tests.backends.backends import open_named
-from tests.seed_cases import CANARY, Case, is_marked_around, marked_memory, refused
+from tests.runtime_cases import CANARY, Case, is_marked_around, marked_memory, refused
 from tests.sequences import LONGEST
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 SIZES = {"row_count_max": 64, "context_tokens": LONGEST}
 
 
-@pytest.mark.seed_call("sslm_workspace_size", here="Backend.scratch_size_bytes")
-@pytest.mark.seed_call("sslm_workspace_create", here="Backend.compile")
-@pytest.mark.seed_call("sslm_workspace_destroy", here="Plan.close")
+@pytest.mark.published_call("sslm_workspace_size", here="Backend.scratch_size_bytes")
+@pytest.mark.published_call("sslm_workspace_create", here="Backend.compile")
+@pytest.mark.published_call("sslm_workspace_destroy", here="Plan.close")
 def test_a_workspace_for_each_caller(case: Case) -> None:
     backend = open_named("auto")
     size = backend.scratch_size_bytes(case.program, case.tensors, **SIZES)
@@ -49,7 +49,7 @@ def test_a_workspace_for_each_caller(case: Case) -> None:
         case.run(sequence)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_create",
     refusal="SSLM_INVALID_ARGUMENT",
     case="sizes out of range",
@@ -67,7 +67,7 @@ def test_sizes_that_make_no_workspace(case: Case, size: dict[str, Any]) -> None:
                 make(case.program, case.tensors, **(SIZES | wrong))
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_create",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a program for another arithmetic",
@@ -88,7 +88,7 @@ def test_a_program_for_another_arithmetic(
         assert caught.value.facts() == {"found": found, "expected": "int/1 version 1"}
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_create", refusal="SSLM_ALLOCATION_FAILED", here="PlanMemoryError"
 )
 def test_a_workspace_for_which_there_is_no_memory(
@@ -119,12 +119,12 @@ def compiled_in(case: Case, memory: object) -> Plan:
     return backend.compile(case.program, case.tensors, memory=memory, **SIZES)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_create",
     case="in memory of the caller's",
     here="Backend.compile(memory=…), load(workspace=…)",
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_destroy", case="the memory is the caller's again", here="Plan.close"
 )
 def test_a_workspace_in_the_callers_memory(case: Case) -> None:
@@ -146,7 +146,7 @@ def test_a_workspace_in_the_callers_memory(case: Case) -> None:
         assert bytes(memory) == left
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_create", refusal="SSLM_BUFFER_TOO_SMALL", here="MemoryTooSmallError"
 )
 def test_memory_that_is_too_small(case: Case) -> None:
@@ -159,7 +159,7 @@ def test_memory_that_is_too_small(case: Case) -> None:
     compiled_in(case, memory).close()
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_create", refusal="SSLM_MISALIGNED_BUFFER", here="MisalignedMemoryError"
 )
 @pytest.mark.parametrize("offset", [1, 8, 32, 63])
@@ -171,7 +171,7 @@ def test_memory_that_begins_between_multiples_of_64(case: Case, offset: int) -> 
     assert bytes(block).count(CANARY) == len(block)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_create",
     refusal="SSLM_INVALID_ARGUMENT",
     case="read-only memory, memory in pieces",
@@ -185,13 +185,13 @@ def test_memory_that_cannot_be_written(case: Case) -> None:
     assert bytes(block).count(CANARY) == len(block)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_create",
     refusal="SSLM_INVALID_ARGUMENT",
     case="memory that another workspace or pool uses",
     here="MemoryInUseError",
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_kv_pool_create",
     refusal="SSLM_INVALID_ARGUMENT",
     case="memory that a workspace or another pool uses",

@@ -1,13 +1,13 @@
-"""The table of calls and refusals that tests cover, made from the tests.
+"""Write the page of published calls and refusals, docs/c-interface.md, from the marks of tests.
 
-    python -m tools.seed_table [--check]
+    python -m tools.c_interface_page [--check]
 
 A test says what it covers by a mark, whose arguments are plain words:
 
-    @pytest.mark.seed_call("sslm_prefill", refusal="SSLM_TOKEN_ID_OUT_OF_RANGE", here="…")
+    @pytest.mark.published_call("sslm_prefill", refusal="SSLM_TOKEN_ID_OUT_OF_RANGE", here="…")
 
-*here* is what does it in this package, and *case* what is particular about it, if anything. Writes
-``docs/seed-calls.md``; with ``--check`` it only tells whether that is up to date, by its exit code.
+*here* names what does it in this package, and *case* says what is particular about it, if anything.
+With ``--check`` nothing is written; the exit code tells whether the page is up to date.
 """
 
 import argparse
@@ -19,29 +19,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tools.seed_calls import CALLS, CAUSES, LATER
+from tools.published_calls import CALLS, CAUSES, LATER
 
 ROOT: Final = Path(__file__).parents[1]
-TABLE: Final = ROOT / "docs" / "seed-calls.md"
-MARK: Final = "pytest.mark.seed_call"
+PAGE: Final = ROOT / "docs" / "c-interface.md"
+MARK: Final = "pytest.mark.published_call"
 ALL_CALLS: Final = {name: causes for calls in CALLS.values() for name, causes in calls.items()}
 
 WIDTH: Final = 140
-TITLE: Final = "# Calls and refusals"
+TITLE: Final = "# The C interface: calls and refusals"
 INTRODUCTION: Final = (
     """
-    `python -m tools.seed_table` writes this page from the marks of the tests; what no test shows is
-    not here.
+    `python -m tools.c_interface_page` writes this page from the marks of the tests. It lists only
+    rows that a test shows, or says why they come later.
     """,
     """
-    The measure is the CPU interface `sslm_*` of SuperSLM: {call_count} calls and {cause_count}
-    causes of refusal, of which {covered_calls} and {covered_causes} are covered. Each cause of
-    a refusal has a number of its own here (`sslm.Status`), and callers catch classes
-    (`sslm.errors`). A test of one shows that everything that can be seen of the sequences and
-    of their pool is afterwards what it was (a save, all counters, the pages), and that the next
-    answer is what a lone sequence on the reference backend answers. Tests run on the reference
-    and on the native backend, with a small llama and with a recurrent model, unless a thing
-    exists only once. Null handles are left to the C ABI: only there can a caller give one.
+    SuperSLM publishes a CPU interface in C, `sslm_*`, with {call_count} calls and {cause_count}
+    causes of refusal. This package covers {covered_calls} of the calls and {covered_causes} of the
+    causes in Python. Each cause has its own number (`sslm.Status`); callers catch classes
+    (`sslm.errors`). Each test of a refusal shows two things. The sequences and their pool are as
+    they were before the call: a save, all counters and the pages. The next answer is that of a lone
+    sequence on the reference backend. Tests run on the reference and on the native backend, with a
+    small llama and with a recurrent model, unless a thing exists only once. Null handles are left
+    to the C ABI, since only a caller in C can pass one.
     """,
 )
 
@@ -191,8 +191,8 @@ def main() -> int:
         print(line, file=sys.stderr)
     page = render(marks)
     if arguments.check:
-        return int(bool(wrong) or TABLE.read_text(encoding="utf-8") != page)
-    TABLE.write_text(page, encoding="utf-8", newline="\n")
+        return int(bool(wrong) or PAGE.read_text(encoding="utf-8") != page)
+    PAGE.write_text(page, encoding="utf-8", newline="\n")
     return int(bool(wrong))
 
 

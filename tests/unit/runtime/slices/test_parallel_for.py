@@ -1,4 +1,4 @@
-"""The seed's call that lets a host share the work on threads of its own."""
+"""The call that lets a host share the work on its own threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -11,7 +11,7 @@ from sslm.errors.native import ParallelForBrokenError, PlanBusyError
 from sslm.program.parallel_for import SCOPES, ParallelFor
 from tests.backends import hooks
 from tests.backends.wide_program import compile_plan, wide_model
-from tests.seed_cases import Case, refused
+from tests.runtime_cases import Case, refused
 
 PROMPT = [7, 300, 11, 1499, 0, 7]
 TASKS = 3
@@ -34,7 +34,7 @@ def plan() -> NativePlan:
     return found
 
 
-@pytest.mark.seed_call("sslm_workspace_set_parallel_for", here="NativePlan.set_parallel_for")
+@pytest.mark.published_call("sslm_workspace_set_parallel_for", here="NativePlan.set_parallel_for")
 @each_scope
 def test_a_hook_changes_no_bit(plan: NativePlan, scope: str) -> None:
     case = wide_case()
@@ -48,7 +48,7 @@ def test_a_hook_changes_no_bit(plan: NativePlan, scope: str) -> None:
     assert len(counting.counts) == 3 if scope == "finish" else len(counting.counts) > 3
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_workspace_set_parallel_for",
     case="NULL clears the hook",
     here="NativePlan.set_parallel_for(None)",
@@ -62,13 +62,13 @@ def test_a_hook_is_taken_away(plan: NativePlan) -> None:
     assert counting.counts == []
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a hook omits, repeats or invents a task",
     here="ParallelForBrokenError",
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a hook omits, repeats or invents a task",
@@ -98,11 +98,11 @@ def test_a_hook_that_lies(plan: NativePlan, scope: str, lie: str) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a hook omits, repeats or invents a task behind layers of its slice that it ran",
-    here="ParallelForBrokenError: the whole slice is put back, where the seed keeps those layers",
+    here="ParallelForBrokenError: the whole slice is put back; C keeps the layers before it",
 )
 @pytest.mark.parametrize("lie", ["omit the first", "repeat", "invent task_count"])
 def test_a_lie_in_a_later_layer_puts_the_whole_slice_back(plan: NativePlan, lie: str) -> None:
@@ -123,7 +123,7 @@ def test_a_lie_in_a_later_layer_puts_the_whole_slice_back(plan: NativePlan, lie:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_decode_step",
     refusal="SSLM_INVALID_ARGUMENT",
     case="one workspace in two calls at once",

@@ -3,15 +3,24 @@
 from pathlib import Path
 
 import pytest
-from tools.seed_calls import CALLS, CAUSES, LATER
-from tools.seed_table import ALL_CALLS, ROOT, TABLE, Mark, MarkError, missing, read_marks, render
+from tools.c_interface_page import (
+    ALL_CALLS,
+    PAGE,
+    ROOT,
+    Mark,
+    MarkError,
+    missing,
+    read_marks,
+    render,
+)
+from tools.published_calls import CALLS, CAUSES, LATER
 
 MARKS = read_marks(ROOT / "tests")
 
 
 def test_the_page_is_up_to_date() -> None:
-    """Write it with ``python -m tools.seed_table``."""
-    assert TABLE.read_text(encoding="utf-8") == render(MARKS)
+    """Write it with ``python -m tools.c_interface_page``."""
+    assert PAGE.read_text(encoding="utf-8") == render(MARKS)
 
 
 def test_every_call_and_refusal_has_a_test_or_a_reason() -> None:
@@ -48,9 +57,9 @@ def marks_of(folder: Path, decorator: str) -> list[Mark]:
 
 def test_marks_are_read(tmp_path: Path) -> None:
     decorator = (
-        '@pytest.mark.seed_call("sslm_stats", here="f: g")\n'
+        '@pytest.mark.published_call("sslm_stats", here="f: g")\n'
         '@pytest.mark.parametrize("a", [1])\n'
-        '@pytest.mark.seed_call("sslm_kv_pool_destroy", case="c",\n'
+        '@pytest.mark.published_call("sslm_kv_pool_destroy", case="c",\n'
         '    refusal="SSLM_POOL_HAS_LIVE_HANDLES", here="E")'
     )
     test = "tests/test_some.py::test_it"
@@ -82,10 +91,10 @@ def test_marks_are_read(tmp_path: Path) -> None:
 )
 def test_a_mark_that_says_nothing_true(tmp_path: Path, arguments: str) -> None:
     with pytest.raises(MarkError):
-        marks_of(tmp_path, f"@pytest.mark.seed_call({arguments})")
+        marks_of(tmp_path, f"@pytest.mark.published_call({arguments})")
 
 
 def test_a_test_of_what_is_said_to_come_later(tmp_path: Path) -> None:
-    marks = marks_of(tmp_path, '@pytest.mark.seed_call("sslm_adapter_residency", here="E")')
+    marks = marks_of(tmp_path, '@pytest.mark.published_call("sslm_adapter_residency", here="E")')
     expected = "sslm_adapter_residency has a test and is listed as coming later"
     assert expected in missing(marks)

@@ -1,4 +1,4 @@
-"""The seed's calls that map a model and unmap it."""
+"""Calls that map a model and unmap it."""
 
 from array import array
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from sslm.runtime.saves.saving import save
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence
 from tests.converted import stories_artifact
-from tests.seed_cases import Case, refused
+from tests.runtime_cases import Case, refused
 from tests.sequences import LONGEST
 from tests.tiny_models import MODEL_ID
 
@@ -35,7 +35,7 @@ def model(case: Case, closings: list[str]) -> Iterator[HostedModel]:
     assert len(closings) <= 1
 
 
-@pytest.mark.seed_call("sslm_model_map", here="read_artifact, build_program, HostedModel")
+@pytest.mark.published_call("sslm_model_map", here="read_artifact, build_program, HostedModel")
 def test_a_model_is_mapped_and_unmapped() -> None:
     artifact = read_artifact(stories_artifact())
     model = HostedModel(build_program(artifact), artifact.model_id, artifact.close)
@@ -47,7 +47,7 @@ def test_a_model_is_mapped_and_unmapped() -> None:
         _ = data.nbytes
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_model_map",
     refusal="SSLM_ARTIFACT_REJECTED",
     here="ArtifactError: one class per defect, as `tests/hostile/test_sslm_files.py` shows",
@@ -62,7 +62,7 @@ def test_a_file_that_was_changed(tmp_path: Path, is_mapped: bool) -> None:
         read_artifact(path, mmap=is_mapped)
 
 
-@pytest.mark.seed_call("sslm_model_unmap", here="HostedModel.close")
+@pytest.mark.published_call("sslm_model_unmap", here="HostedModel.close")
 def test_a_model_is_closed_once_nothing_lives(
     case: Case, model: HostedModel, closings: list[str]
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_model_is_closed_once_nothing_lives(
     assert pool.held_page_count == 0
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_model_unmap", refusal="SSLM_MODEL_HAS_LIVE_SEQUENCES", here="ModelHeldError"
 )
 def test_a_model_outlives_its_sequences_and_prefixes(
@@ -120,7 +120,7 @@ def test_a_model_outlives_its_sequences_and_prefixes(
     assert closings == ["closed"]
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_model_unmap",
     refusal="SSLM_MODEL_HAS_LIVE_SEQUENCES",
     case="while a sequence that was released runs to the end of its slice",

@@ -1,4 +1,4 @@
-"""The seed's call that prefills a sequence: what comes before a refused token stays for good."""
+"""The call that prefills a sequence: tokens before a refused one stay."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from sslm.errors.runtime import (
 )
 from sslm.runtime.guards import Cancellation
 from sslm.runtime.slices.stepper import advance, finished
-from tests.seed_cases import Case, refused
+from tests.runtime_cases import Case, refused
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 
 
-@pytest.mark.seed_call("sslm_prefill", here="Sequence.prefill, then advance")
+@pytest.mark.published_call("sslm_prefill", here="Sequence.prefill, then advance")
 @pytest.mark.parametrize("chunk_tokens", [1, 7, 64])
 @pytest.mark.parametrize("units", [1, 2, 1 << 30])
 def test_no_chunk_and_no_slice_changes_a_bit(case: Case, chunk_tokens: int, units: int) -> None:
@@ -32,7 +32,7 @@ def test_no_chunk_and_no_slice_changes_a_bit(case: Case, chunk_tokens: int, unit
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call("sslm_prefill", case="no tokens", here="Sequence.prefill")
+@pytest.mark.published_call("sslm_prefill", case="no tokens", here="Sequence.prefill")
 def test_no_tokens_change_nothing(case: Case) -> None:
     with case.filled(PROMPT) as sequence:
         chosen = sequence.selected
@@ -41,7 +41,7 @@ def test_no_tokens_change_nothing(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call("sslm_prefill", case="mid-chunk", here="Sequence.prefill")
+@pytest.mark.published_call("sslm_prefill", case="mid-chunk", here="Sequence.prefill")
 def test_more_tokens_in_the_middle_of_a_chunk(case: Case) -> None:
     with case.sequence() as sequence:
         sequence.prefill(PROMPT[:3])
@@ -50,7 +50,7 @@ def test_more_tokens_in_the_middle_of_a_chunk(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill", case="in place of the token that was chosen", here="Sequence.prefill"
 )
 def test_other_tokens_than_the_chosen_one(case: Case) -> None:
@@ -63,7 +63,7 @@ def test_other_tokens_than_the_chosen_one(case: Case) -> None:
 # What is refused: the first token that cannot be taken, whatever comes behind it.
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill", refusal="SSLM_TOKEN_ID_OUT_OF_RANGE", here="TokenIdRangeError"
 )
 @pytest.mark.parametrize("bad", [-1, "vocab_size", 1 << 31, 1 << 70])
@@ -82,7 +82,7 @@ def test_an_id_that_is_none(case: Case, index: int, bad: Any) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill",
     refusal="SSLM_INVALID_ARGUMENT",
     case="what is no integer",
@@ -100,7 +100,7 @@ def test_what_is_no_id_at_all(case: Case, bad: Any) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill", refusal="SSLM_CONTEXT_CAP_EXCEEDED", here="ContextLengthError"
 )
 def test_the_end_of_the_context(case: Case) -> None:
@@ -120,7 +120,7 @@ def test_the_end_of_the_context(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT + PROMPT[:2], more=0)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill", refusal="SSLM_KV_POOL_EXHAUSTED", here="KvPoolExhaustedError"
 )
 def test_the_end_of_the_pool(case: Case) -> None:
@@ -138,7 +138,7 @@ def test_the_end_of_the_pool(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill",
     refusal="SSLM_TOKEN_ID_OUT_OF_RANGE",
     case="at the end of context and pool: what comes first, and an id before both",
@@ -172,7 +172,7 @@ def test_the_first_refusal_is_told(
 # Computing what was taken in.
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill",
     refusal="SSLM_INVALID_ARGUMENT",
     case="a budget of nothing, more rows than the plan takes",
@@ -192,7 +192,7 @@ def test_a_budget_that_makes_no_progress(
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill",
     refusal="SSLM_INVALID_ARGUMENT",
     case="nothing to compute",
@@ -206,7 +206,7 @@ def test_nothing_to_compute(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call("sslm_prefill", case="cancelled", here="RunCancelledError")
+@pytest.mark.published_call("sslm_prefill", case="cancelled", here="RunCancelledError")
 @pytest.mark.parametrize("slices", [0, 1, 2])
 def test_a_run_that_was_cancelled(case: Case, slices: int) -> None:
     cancellation = Cancellation()

@@ -1,16 +1,16 @@
-"""The seed's call that counts."""
+"""The call that counts."""
 
 import pytest
 
 from sslm.program.ops import SaturationSite
 from sslm.runtime.saves.saving import restore_into, save
 from sslm.runtime.sequences.prefix import Prefix
-from tests.seed_cases import Case
+from tests.runtime_cases import Case
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 
 
-@pytest.mark.seed_call("sslm_stats", here="Sequence.stats")
+@pytest.mark.published_call("sslm_stats", here="Sequence.stats")
 def test_layers_are_counted_against_their_ceiling(case: Case) -> None:
     layers = case.program.layer_count
     with case.sequence() as sequence:
@@ -33,7 +33,7 @@ def test_layers_are_counted_against_their_ceiling(case: Case) -> None:
         assert sequence.stats().layers_run == sequence.stats().layers_ceiling == 3 * layers
 
 
-@pytest.mark.seed_call("sslm_stats", case="pages, forced tokens", here="Sequence.stats")
+@pytest.mark.published_call("sslm_stats", case="pages, forced tokens", here="Sequence.stats")
 def test_pages_are_counted(case: Case) -> None:
     pool = case.pool()
     with case.filled(PROMPT, pool) as sequence:
@@ -48,7 +48,9 @@ def test_pages_are_counted(case: Case) -> None:
         assert sequence.stats().resident_pages == 0
 
 
-@pytest.mark.seed_call("sslm_stats", case="values that were clamped", here="Sequence.saturations")
+@pytest.mark.published_call(
+    "sslm_stats", case="values that were clamped", here="Sequence.saturations"
+)
 def test_saturations_are_those_of_a_lone_run(case: Case) -> None:
     with case.filled(PROMPT) as sequence:
         assert sequence.stats().saturations == sequence.saturations
@@ -56,7 +58,7 @@ def test_saturations_are_those_of_a_lone_run(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_stats", case="clamped values go with a prefix, a save and a reset", here="Sequence.stats"
 )
 def test_saturations_go_where_the_tokens_go(case: Case) -> None:

@@ -1,4 +1,4 @@
-"""The seed's calls on schemas: bound to sequences and prefixes, content taken in, dead ends."""
+"""Calls on schemas: bound to sequences and prefixes, content taken in, dead ends."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ from sslm.runtime.sequences.prefix import Prefix
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.schema.tokens.bound_schema import BoundSchema
 from tests.bound_schemas import END_ID, other_schema_of, schema_of, split, text_of
-from tests.seed_cases import Case, refused, seen
+from tests.runtime_cases import Case, refused, seen
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 LONG = [index * 3 % 37 for index in range(140)]
@@ -50,8 +50,8 @@ def lone(case: Case, schema: BoundSchema | None, prompt: list[int]) -> tuple[obj
 # Binding.
 
 
-@pytest.mark.seed_call("sslm_seq_set_schema", here="Sequence.bind")
-@pytest.mark.seed_call("sslm_seq_schema_bound", here="Sequence.schema")
+@pytest.mark.published_call("sslm_seq_set_schema", here="Sequence.bind")
+@pytest.mark.published_call("sslm_seq_schema_bound", here="Sequence.schema")
 def test_a_schema_is_bound_bound_otherwise_and_taken_away(case: Case) -> None:
     schema, other = schema_of(case), other_schema_of(case)
     with case.sequence() as sequence:
@@ -77,7 +77,7 @@ USES: dict[str, Callable[[Case, Sequence], object]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_set_schema", refusal="SSLM_SCHEMA_BIND_REJECTED", here="SchemaBindError"
 )
 def test_a_sequence_that_was_used_is_reset_before_it_is_bound(case: Case, use: str) -> None:
@@ -106,7 +106,7 @@ REFUSALS: dict[str, tuple[type[SslmError], Callable[[Case, Sequence], object]]] 
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_set_schema",
     case="after a call that was refused",
     here="Sequence.bind",
@@ -123,7 +123,7 @@ def test_a_refused_call_is_no_use(case: Case, refusal: str) -> None:
         assert answered(case, sequence) == lone(case, other, PROMPT)
 
 
-@pytest.mark.seed_call("sslm_seq_reset", case="the schema stays bound", here="Sequence.reset")
+@pytest.mark.published_call("sslm_seq_reset", case="the schema stays bound", here="Sequence.reset")
 def test_a_reset_keeps_the_schema_from_anywhere(case: Case) -> None:
     schema = schema_of(case)
     expected = lone(case, schema, PROMPT)
@@ -144,7 +144,9 @@ def test_a_reset_keeps_the_schema_from_anywhere(case: Case) -> None:
 # Content.
 
 
-@pytest.mark.seed_call("sslm_prefill", case="a schema's content", here="Sequence.prefill_content")
+@pytest.mark.published_call(
+    "sslm_prefill", case="a schema's content", here="Sequence.prefill_content"
+)
 def test_content_leads_the_answer_on(case: Case) -> None:
     schema = schema_of(case)
     with case.sequence() as sequence, case.sequence() as chosen:
@@ -164,10 +166,10 @@ def test_content_leads_the_answer_on(case: Case) -> None:
         assert text_of(sequence.token_ids[len(PROMPT) :]).startswith(b"abbagcd")
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill", refusal="SSLM_SCHEMA_SPAN_UNBOUND", here="SchemaUnboundError"
 )
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_prefill", refusal="SSLM_SCHEMA_SPAN_UNBOUND", here="SchemaUnboundError"
 )
 def test_content_needs_a_schema(case: Case) -> None:
@@ -180,7 +182,7 @@ def test_content_needs_a_schema(case: Case) -> None:
         prefix.prefill_content([1])
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefill", refusal="SSLM_SCHEMA_SPAN_UNREACHABLE", here="SchemaSpanUnreachableError"
 )
 def test_content_that_is_not_taken_is_taken_in_up_to_there(case: Case) -> None:
@@ -225,7 +227,7 @@ def test_content_that_does_not_fit_is_not_taken_in(case: Case) -> None:
 # Dead ends.
 
 
-@pytest.mark.seed_call("sslm_decode_step", refusal="out_tokens -2", here="SchemaDeadEndError")
+@pytest.mark.published_call("sslm_decode_step", refusal="out_tokens -2", here="SchemaDeadEndError")
 def test_a_dead_end_changes_nothing_and_comes_again(case: Case) -> None:
     schema = schema_of(case, end_ids=())
     neighbour = case.sequence()
@@ -249,7 +251,9 @@ def test_a_dead_end_changes_nothing_and_comes_again(case: Case) -> None:
     case.require_as_alone(neighbour, PROMPT)
 
 
-@pytest.mark.seed_call("sslm_stats", case="schema_accepting", here="SequenceStats.is_accepting")
+@pytest.mark.published_call(
+    "sslm_stats", case="schema_accepting", here="SequenceStats.is_accepting"
+)
 def test_accepting_is_told_exactly(case: Case) -> None:
     with case.sequence() as sequence:
         assert not sequence.stats().is_accepting
@@ -270,7 +274,7 @@ def test_accepting_is_told_exactly(case: Case) -> None:
 # Prefixes.
 
 
-@pytest.mark.seed_call("sslm_prefix_set_schema", here="Prefix.bind")
+@pytest.mark.published_call("sslm_prefix_set_schema", here="Prefix.bind")
 def test_a_prefix_with_a_schema_is_adopted_where_it_stands(case: Case) -> None:
     schema, pool = schema_of(case), case.pool()
     content = split("abbagc")
@@ -291,7 +295,7 @@ def test_a_prefix_with_a_schema_is_adopted_where_it_stands(case: Case) -> None:
             assert answered(case, sequence) == expected
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_prefix_set_schema", refusal="SSLM_SCHEMA_BIND_REJECTED", here="SchemaBindError"
 )
 def test_a_prefix_that_was_used_is_not_bound(case: Case) -> None:
@@ -301,7 +305,7 @@ def test_a_prefix_that_was_used_is_not_bound(case: Case) -> None:
             prefix.bind(schema_of(case))
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_adopt_prefix",
     refusal="SSLM_PREFIX_SCHEMA_MISMATCH",
     here="SnapshotMismatchError: 116",

@@ -1,4 +1,4 @@
-"""The seed's calls that size, make and destroy pools of keys and values."""
+"""Calls that size, make and destroy pools of keys and values."""
 
 import pytest
 
@@ -12,14 +12,14 @@ from sslm.errors.runtime import (
 )
 from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes
 from sslm.runtime.sequences.prefix import Prefix
-from tests.seed_cases import CANARY, Case, is_marked_around, marked_memory, refused
+from tests.runtime_cases import CANARY, Case, is_marked_around, marked_memory, refused
 
 PROMPT = [index * 5 % 37 for index in range(70)]
 
 
-@pytest.mark.seed_call("sslm_kv_block_size", here="StateLayout.page_size_bytes")
-@pytest.mark.seed_call("sslm_kv_pool_overhead_size", here="none: kv_pool_size_bytes is all")
-@pytest.mark.seed_call("sslm_kv_pool_create", here="KvPool(layout, page_count, memory)")
+@pytest.mark.published_call("sslm_kv_block_size", here="StateLayout.page_size_bytes")
+@pytest.mark.published_call("sslm_kv_pool_overhead_size", here="none: kv_pool_size_bytes is all")
+@pytest.mark.published_call("sslm_kv_pool_create", here="KvPool(layout, page_count, memory)")
 def test_a_pool_in_the_callers_memory(case: Case) -> None:
     layout = case.program.state_layout
     size = kv_pool_size_bytes(layout, 3)
@@ -38,7 +38,7 @@ def test_a_pool_in_the_callers_memory(case: Case) -> None:
         assert bytes(memory).count(CANARY) < size
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_kv_pool_create",
     refusal="SSLM_INVALID_ARGUMENT",
     case="no blocks, read-only memory, memory in pieces",
@@ -57,7 +57,7 @@ def test_arguments_that_make_no_pool(case: Case) -> None:
     assert bytes(block).count(CANARY) == len(block)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_kv_pool_create", refusal="SSLM_BUFFER_TOO_SMALL", here="MemoryTooSmallError"
 )
 def test_memory_that_is_too_small(paged_case: Case) -> None:
@@ -71,7 +71,7 @@ def test_memory_that_is_too_small(paged_case: Case) -> None:
     KvPool(layout, 1, memory[: size - 1])
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_kv_pool_create", refusal="SSLM_MISALIGNED_BUFFER", here="MisalignedMemoryError"
 )
 @pytest.mark.parametrize("offset", [1, 8, 32, 63])
@@ -85,7 +85,7 @@ def test_memory_that_begins_between_multiples_of_64(paged_case: Case, offset: in
     assert bytes(block).count(CANARY) == len(block)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_kv_pool_create", refusal="SSLM_ALLOCATION_FAILED", here="MemoryRefusedError"
 )
 def test_a_pool_for_which_there_is_no_memory(paged_case: Case) -> None:
@@ -95,7 +95,7 @@ def test_a_pool_for_which_there_is_no_memory(paged_case: Case) -> None:
     assert caught.value.size_bytes == kv_pool_size_bytes(layout, 1 << 50)
 
 
-@pytest.mark.seed_call("sslm_kv_pool_destroy", here="KvPool.close")
+@pytest.mark.published_call("sslm_kv_pool_destroy", here="KvPool.close")
 def test_destroying_a_pool_leaves_the_memory_to_the_caller(case: Case) -> None:
     layout = case.program.state_layout
     memory, _ = marked_memory(kv_pool_size_bytes(layout, 2))
@@ -111,7 +111,7 @@ def test_destroying_a_pool_leaves_the_memory_to_the_caller(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_kv_pool_destroy", refusal="SSLM_POOL_HAS_LIVE_HANDLES", here="PoolInUseError"
 )
 def test_a_pool_lives_as_long_as_a_sequence_a_prefix_or_a_snapshot(case: Case) -> None:
@@ -130,7 +130,7 @@ def test_a_pool_lives_as_long_as_a_sequence_a_prefix_or_a_snapshot(case: Case) -
     pool.close()
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_kv_pool_destroy",
     case="sequences without pages may live on, and get none",
     here="ObjectClosedError: when they prefill",

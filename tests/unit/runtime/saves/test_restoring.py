@@ -1,4 +1,4 @@
-"""The seed's calls that save a sequence and restore it."""
+"""Calls that save a sequence and restore it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence
 from tests.bound_schemas import bound, fields, letters_without_end
-from tests.seed_cases import Case, refused, seen
+from tests.runtime_cases import Case, refused, seen
 from tests.sequences import LONGEST
 from tests.tiny_models import MODEL_ID
 
@@ -45,7 +45,7 @@ def restored(case: Case, blob: bytes, pool: KvPool | None = None, **options: Any
     return restore(blob, case.program, pool or case.pool(), MODEL_ID, merged)
 
 
-@pytest.mark.seed_call("sslm_seq_state_size", here="save_size_bytes_max(program, token_count)")
+@pytest.mark.published_call("sslm_seq_state_size", here="save_size_bytes_max(program, token_count)")
 def test_no_save_is_larger_than_its_bound(case: Case) -> None:
     with case.sequence() as sequence:
         for ids in ([], [1], PROMPT, [2] * 129):
@@ -56,8 +56,10 @@ def test_no_save_is_larger_than_its_bound(case: Case) -> None:
                 case.step(sequence)
 
 
-@pytest.mark.seed_call("sslm_seq_save", here="save(sequence)")
-@pytest.mark.seed_call("sslm_seq_restore", here="restore(blob, …), restore_into(sequence, blob)")
+@pytest.mark.published_call("sslm_seq_save", here="save(sequence)")
+@pytest.mark.published_call(
+    "sslm_seq_restore", here="restore(blob, …), restore_into(sequence, blob)"
+)
 @pytest.mark.parametrize("units", [0, 1, 2, 3, 4, 5, 6, 7])
 def test_a_sequence_goes_on_elsewhere(case: Case, units: int) -> None:
     """Pending, mid-chunk, between two chunks, within the head, with a token chosen."""
@@ -77,7 +79,7 @@ def test_a_sequence_goes_on_elsewhere(case: Case, units: int) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore", case="from a larger buffer", here="restore(blob, …), restore_into"
 )
 @pytest.mark.parametrize("byte", [0, 0xA5])
@@ -93,7 +95,7 @@ def test_what_follows_a_save_in_its_buffer_is_ignored(case: Case, byte: int) -> 
                 case.require_as_alone(one, PROMPT)
 
 
-@pytest.mark.seed_call("sslm_seq_save", case="mid-token", here="save(sequence)")
+@pytest.mark.published_call("sslm_seq_save", case="mid-token", here="save(sequence)")
 def test_half_a_token_goes_on_elsewhere(case: Case) -> None:
     with case.filled(PROMPT) as sequence:
         sequence.decode()
@@ -104,7 +106,9 @@ def test_half_a_token_goes_on_elsewhere(case: Case) -> None:
         case.require_as_alone(sequence, PROMPT)
 
 
-@pytest.mark.seed_call("sslm_seq_save", case="token ids alone", here="save(sequence, kv=False)")
+@pytest.mark.published_call(
+    "sslm_seq_save", case="token ids alone", here="save(sequence, kv=False)"
+)
 def test_token_ids_alone(case: Case) -> None:
     with case.filled(PROMPT) as sequence:
         blob = save(sequence, kv=False)
@@ -163,7 +167,7 @@ def require_refused(case: Case, change: Change, kind: type[Any]) -> None:
         case.require_as_alone(source, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore",
     refusal="SSLM_INVALID_ARGUMENT",
     case="bytes that were cut or changed",
@@ -177,7 +181,7 @@ def test_bytes_that_are_no_save(case: Case, change: Change, kind: type[Any]) -> 
     require_refused(case, change, kind)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore",
     refusal="SSLM_INVALID_ARGUMENT",
     case="into a sequence that has tokens, also mid-chunk",
@@ -196,21 +200,21 @@ def test_only_a_fresh_sequence_is_restored(case: Case, slices: int) -> None:
         case.require_as_alone(sequence, [1, 2])
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore", refusal="SSLM_RESTORE_MODEL_MISMATCH", here="SaveModelError"
 )
 def test_a_save_of_another_model(case: Case) -> None:
     require_refused(case, _of_another_model, SaveModelError)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore", refusal="SSLM_RESTORE_KV_MISMATCH", here="SaveStatesError"
 )
 def test_a_save_of_other_states(case: Case) -> None:
     require_refused(case, _of_other_states, SaveStatesError)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore",
     refusal="SSLM_RESTORE_RESIDUAL_LOST",
     here="none: every save has its residual, and one that lacks it is damaged (SavePartSizeError)",
@@ -219,7 +223,7 @@ def test_a_save_without_the_last_residual(case: Case) -> None:
     require_refused(case, _without_residual, SavePartSizeError)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore", refusal="SSLM_CONTEXT_CAP_EXCEEDED", here="ContextLengthError"
 )
 def test_a_save_that_is_longer_than_the_context(case: Case) -> None:
@@ -234,7 +238,7 @@ def test_a_save_that_is_longer_than_the_context(case: Case) -> None:
             case.require_as_alone(other, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore", refusal="SSLM_KV_POOL_EXHAUSTED", here="KvPoolExhaustedError"
 )
 def test_a_save_for_which_there_are_no_pages(case: Case) -> None:
@@ -250,7 +254,7 @@ def test_a_save_for_which_there_are_no_pages(case: Case) -> None:
         case.require_as_alone(fresh, PROMPT)
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore", refusal="SSLM_ALLOCATION_FAILED", here="MemoryRefusedError"
 )
 def test_a_save_for_which_there_is_no_memory(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +274,7 @@ def test_a_save_for_which_there_is_no_memory(case: Case, monkeypatch: pytest.Mon
 # With a schema.
 
 
-@pytest.mark.seed_call(
+@pytest.mark.published_call(
     "sslm_seq_restore", refusal="SSLM_RESTORE_SCHEMA_MISMATCH", here="SaveSchemaError"
 )
 def test_a_save_that_follows_another_schema(case: Case) -> None:
@@ -290,7 +294,9 @@ def test_a_save_that_follows_another_schema(case: Case) -> None:
             assert save(sequence) == blob
 
 
-@pytest.mark.seed_call("sslm_seq_restore", case="in the middle of an answer", here="restore_into")
+@pytest.mark.published_call(
+    "sslm_seq_restore", case="in the middle of an answer", here="restore_into"
+)
 @pytest.mark.parametrize("kv", [True, False])
 def test_a_save_goes_on_in_its_schema(case: Case, kv: bool) -> None:
     schema, other = (

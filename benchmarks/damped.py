@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 # Run by its path or as a module, it finds the other folders of the checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.damped_prompts import PROMPTS
 from sslm.answering.request import AnswerOptions
 from sslm.answering.results import Completion
 from sslm.cli.screen.output import print_table, progress
@@ -31,6 +31,49 @@ LOOP_TOKENS = 60
 """Tokens at the end of an answer that make a loop, if they are periodic."""
 PERIOD_MAX = 20
 """Longest period, so that a loop goes round three times at least."""
+PROMPTS: Final = (
+    "Once upon a time, in a village by the sea,",
+    "The history of the bicycle begins",
+    "Dear editor, I am writing to you about",
+    "A recipe for lentil soup:\n\n1.",
+    "The three most important causes of the war were",
+    "def fibonacci(n):\n",
+    "Question: Why is the sky blue?\nAnswer:",
+    "The committee met on Tuesday to discuss",
+    "My grandmother always told me that",
+    "In the year 2150, people on Mars",
+    "The capital of France is",
+    "To install the program, first",
+    "Photosynthesis is the process by which",
+    "The detective opened the door and saw",
+    "Here is a list of animals that live in the forest:\n- ",
+    "The stock market fell sharply today because",
+    "She looked at the old photograph and",
+    "A prime number is",
+    "Review: This phone is",
+    "The river flows through",
+    "It was a dark and stormy night, and",
+    "The main difference between cats and dogs is",
+    "In this paper we show that",
+    "Breaking news:",
+    "Chapter 1\n\n",
+    "The recipe calls for two cups of",
+    "Learning to play the piano",
+    "The first rule of the house is",
+    "Q: What do bees eat?\nA:",
+    "The mountain has been climbed by",
+    "Minutes of the meeting, 4 March:\n",
+    "A good teacher",
+    "The ship left the harbour at dawn with",
+    "Water boils at",
+    "Tips for saving money:\n\n1.",
+    "The robot said:",
+    "When I was ten years old,",
+    "The theory of evolution explains",
+    "SELECT name, age FROM",
+    "The poem begins with the words",
+)
+"""Beginnings of texts of many kinds, for answers that go on for long."""
 
 
 @dataclass(frozen=True)

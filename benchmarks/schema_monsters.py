@@ -21,7 +21,6 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.schema_masks import Vocabulary
-from benchmarks.schema_webs import webs
 from sslm.errors.base import SslmError
 from sslm.errors.schema import SchemaBudgetError
 from sslm.schema.schema_compiler import compile_schema
@@ -37,6 +36,7 @@ COMPILING_SECONDS_MAX: Final = 6.0
 SCHEMAS: Final = Path(__file__).parents[1] / "tests" / "schemas"
 
 TEXT: Final = {"type": "string"}
+KEYS: Final = tuple(f"key_{at}" for at in range(20))
 
 
 def monsters() -> dict[str, Any]:
@@ -54,7 +54,7 @@ def monsters() -> dict[str, Any]:
         {"type": "object", "properties": {f"k{at}": {"type": "integer"}}, "required": [f"k{at}"]}
         for at in range(12)
     ]
-    return webs() | {
+    return _multiplied() | {
         "maxItems 10000": {"type": "array", "items": TEXT, "maxItems": 10_000},
         "maxItems 10000 of integers": {
             "type": "array",
@@ -125,13 +125,107 @@ def monsters() -> dict[str, Any]:
     }
 
 
-def monster_failures(
-    found: list[str] | None = None, vocabulary: Vocabulary | None = None
-) -> dict[str, str]:
+def _multiplied() -> dict[str, Any]:
+    """Return one or two schemas for each keyword that can multiply."""
+    return _texts() | _numbers_and_constants() | _containers() | _conditions()
+
+
+def _texts() -> dict[str, Any]:
+    words = "|".join(f"word{at}" for at in range(200))
+    searches = [{"pattern": f"{one}.*{two}"} for one in "abcde" for two in "vwxyz"]
+    return {
+        "a counted alternation": {"type": "string", "pattern": f"^({words}){{60}}$"},
+        "a letter so far from the end": {"type": "string", "pattern": "^.*a.{30}$"},
+        "25 searches at once": {"type": "string", "allOf": searches},
+        "any of 25 searches": {"type": "string", "anyOf": searches},
+        "one of 25 searches": {"type": "string", "oneOf": searches},
+        "a host name under not": {"type": "string", "not": {"format": "hostname"}},
+        "a date under not, with a pattern": {
+            "allOf": [{"type": "string", "not": {"format": "date-time"}}, {"pattern": "a.{12}b"}]
+        },
+    }
+
+
+def _numbers_and_constants() -> dict[str, Any]:
+    largest = 10**400 - 3
+    return {
+        "bounds of 400 digits and a multiple": {
+            "type": "number",
+            "minimum": -largest,
+            "maximum": largest,
+            "multipleOf": 0.0375,
+        },
+        "multiples of several numbers": {"allOf": [{"multipleOf": n} for n in (97, 101, 103)]},
+        "enum of 10000 long texts": {"enum": [f"{at:05}" + "x" * 60 for at in range(10_000)]},
+        "a huge constant": {"const": [{"key": ["text" * 20, at]} for at in range(5000)]},
+        "unique items of a long enum": {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {"enum": [f"name {at}" for at in range(2000)]},
+        },
+    }
+
+
+def _containers() -> dict[str, Any]:
+    patterns = ("^a", "b$", "c.d", "^.{5}$", "e{3}", "f.*g")
+    chain = {
+        f"d{at}": {"type": "array", "items": {"$ref": f"#/$defs/d{at + 1}"}} for at in range(40)
+    }
+    return {
+        "overlapping patterns of keys": {
+            "type": "object",
+            "patternProperties": {one: {"minLength": at} for at, one in enumerate(patterns)},
+        },
+        "names by patterns": {
+            "type": "object",
+            "propertyNames": {"allOf": [{"pattern": one} for one in patterns]},
+        },
+        "contains 50 to 500": {
+            "type": "array",
+            "contains": {"type": "string", "pattern": "ab"},
+            "minContains": 50,
+            "maxContains": 500,
+        },
+        "lists in lists by references": {
+            "$ref": "#/$defs/d0",
+            "$defs": {**chain, "d40": TEXT},
+        },
+        "unevaluated keys of many alternatives": {
+            "anyOf": [{"properties": {key: TEXT}} for key in KEYS[:12]],
+            "unevaluatedProperties": False,
+        },
+        "minItems and maxItems in each other": {
+            "type": "array",
+            "items": {"type": "array", "items": {"type": "integer"}, "maxItems": 300},
+            "maxItems": 300,
+        },
+    }
+
+
+def _conditions() -> dict[str, Any]:
+    chain: dict[str, Any] = {"required": ["end"]}
+    for key in KEYS[:15]:
+        known = {"required": [key]}
+        chain = {"if": known, "then": {"properties": {key: {"type": "integer"}}}, "else": chain}
+    web = {
+        one: {"anyOf": [{"required": [KEYS[at - 1]]}, {"properties": {KEYS[at - 2]: TEXT}}]}
+        for at, one in enumerate(KEYS)
+    }
+    nested: dict[str, Any] = {"pattern": "a.b"}
+    for at in range(10):
+        nested = {"oneOf": [nested, {"allOf": [{"pattern": f"{at}.c"}, {"not": nested}]}]}
+    return {
+        "if in else in each other": {"type": "object", **chain},
+        "a web of dependent schemas": {"type": "object", "dependentSchemas": web},
+        "oneOf, allOf and not in each other": {"type": "string", **nested},
+    }
+
+
+def monster_failures(found: list[str], vocabulary: Vocabulary | None) -> dict[str, str]:
     """Try every monster; return those that neither compile nor are refused in time.
 
     Args:
-        found: Where to note what became of each, if anybody wants to know.
+        found: Where to note what became of each.
         vocabulary: For which the tables of tokens are built too, if one is given.
     """
     failures = {}
@@ -151,19 +245,18 @@ def monster_failures(
             if isinstance(error, SchemaBudgetError) and " at #" not in error.where:
                 failures[name] = f"the reason names no keyword or no place: {error}"
         seconds = time.process_time() - started
-        if found is not None:
-            found.append(f"{seconds:6.2f} s  {name}: {outcome}")
+        found.append(f"{seconds:6.2f} s  {name}: {outcome}")
         if seconds > seconds_max:
             failures[name] = f"{seconds:.2f} s: {outcome}"
     return failures
 
 
-def malformed_failures(count: int, outcomes: Counter[str] | None = None) -> dict[str, str]:
+def malformed_failures(count: int, outcomes: Counter[str]) -> dict[str, str]:
     """Change real schemas at random; return the changes that end neither well nor by name.
 
     Args:
         count: How many to try.
-        outcomes: Where to count what became of them, if anybody wants to know.
+        outcomes: Where to count what became of them.
     """
     failures = {}
     for changed in malformed_schemas(count):
@@ -176,8 +269,7 @@ def malformed_failures(count: int, outcomes: Counter[str] | None = None) -> dict
         except Exception as error:
             outcome = f"{type(error).__name__}: {error}"
             failures[str(changed)[:2000]] = outcome
-        if outcomes is not None:
-            outcomes[outcome] += 1
+        outcomes[outcome] += 1
         if time.process_time() - started > COMPILING_SECONDS_MAX:
             failures[str(changed)[:2000]] = f"{time.process_time() - started:.1f} s: {outcome}"
     return failures

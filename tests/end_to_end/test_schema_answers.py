@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from benchmarks.schema_answer_parts import (
+from benchmarks.schema_answers import (
     WAYS,
     defects,
     generated,
     measured_answers,
+    measured_cost,
     measured_malformed,
     measured_reference,
 )
-from benchmarks.schema_cost import measured_cost
 from benchmarks.schema_model import Answer, Asked, SchemaModel
 from benchmarks.schema_questions import Question, questions
 

@@ -1,8 +1,7 @@
 """How much an answer repeats itself, counted."""
 
 import pytest
-from benchmarks.damped import LOOP_TOKENS, PERIOD_MAX, is_loop, measure, repeated_trigrams
-from benchmarks.damped_prompts import PROMPTS
+from benchmarks.damped import LOOP_TOKENS, PERIOD_MAX, PROMPTS, is_loop, measure, repeated_trigrams
 
 from sslm.engine.model import Model
 from tests.converted import stories_artifact

@@ -26,6 +26,10 @@ _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _CHOSEN: Final = re.compile(r"\[(\w+)\]")
 _RANGE_LINE: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
 _HUGE_LINE: Final = re.compile(r"(?:AnonHugePages|FilePmdMapped|ShmemPmdMapped): +(\d+) kB")
+LESS_CONTEXT: Final = "a smaller context"
+"""The remedy where all that is asked for grows with the context."""
+_MAPPED_FROM_BYTES: Final = 1 << 16
+"""Filling so much with zeros takes longer than to have the system map it."""
 
 
 def anonymous_memory(size_bytes: int, *, is_whole: bool = False) -> memoryview:
@@ -186,12 +190,6 @@ def _reported_bytes(report: str, first: int, last: int) -> int:
             total += int(huge[1]) << 10
     # The system may have joined the block with its neighbours.
     return min(total, last - first)
-
-
-LESS_CONTEXT: Final = "a smaller context"
-"""The remedy where all that is asked for grows with the context."""
-_MAPPED_FROM_BYTES: Final = 1 << 16
-"""Filling so much with zeros takes longer than to have the system map it."""
 
 
 def mapped_memory(size_bytes: int, what: str, *, is_whole: bool = False) -> memoryview:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from sslm.artifact.stored_schemas import StoredSchemas
     from sslm.schema.regular.budget import Report
 
+_WORDS: Final = {"finish": ("fit", "cut"), "end_of_text": ("allowed", "never")}
+"""Options that say more of a schema, and what they may be."""
+_CALLBACK: Final = "on_schema_progress"
+
 
 class ModelSchemas:
     """Makes a model's schema binder when it is first asked for; see there for the arguments."""
@@ -44,11 +48,6 @@ class ModelSchemas:
             # In one step, so that threads that come at once get the same.
             found = self._binders.setdefault("", made)
         return found
-
-
-_WORDS: Final = {"finish": ("fit", "cut"), "end_of_text": ("allowed", "never")}
-"""Options that say more of a schema, and what they may be."""
-_CALLBACK: Final = "on_schema_progress"
 
 
 class AskedSchema:

@@ -34,6 +34,12 @@ from sslm.text.tokenizer import Tokenizer
 from sslm.threads import new_lock
 
 _T = TypeVar("_T")
+_REFUSALS: Final = (SchemaError, ArtifactError)
+"""Families of errors that the same source has each time."""
+_REFUSAL_SIZE_BYTES: Final = 1024
+_STATE_SIZE_BYTES: Final = 400
+Finish = Literal["fit", "cut"]
+_SCHEMA_SUFFIX: Final = ".sslms"
 
 
 class OneAtATime:
@@ -67,12 +73,6 @@ class OneAtATime:
             return call()
         finally:
             turn.leave()
-
-
-_REFUSALS: Final = (SchemaError, ArtifactError)
-"""Families of errors that the same source has each time."""
-_REFUSAL_SIZE_BYTES: Final = 1024
-_STATE_SIZE_BYTES: Final = 400
 
 
 class KeptSchema:
@@ -220,11 +220,6 @@ class KeptSchemas:
     def _drop_oldest(self) -> None:
         oldest, _ = self._kept.popitem(last=False)
         del self._sizes_bytes[oldest]
-
-
-Finish = Literal["fit", "cut"]
-
-_SCHEMA_SUFFIX: Final = ".sslms"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,8 @@ from sslm.text.tokenizer import Tokenizer, checked_text
 if TYPE_CHECKING:
     from sslm.answer_schemas.binder import AnswerSchema, SchemaBinder
 
+DEFAULT_MAX_TOKENS: Final = 256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTarget:
@@ -51,9 +53,6 @@ def record_target(record: object, has_segments: object) -> RecordTarget | None:
     if has_segments:
         raise OptionRangeError("record_segments", "True", "False without record")
     return None
-
-
-DEFAULT_MAX_TOKENS: Final = 256
 
 
 class AnswerOptions(ChoosingOptions, total=False):

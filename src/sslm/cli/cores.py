@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 _CPU_FOLDER: Final = Path("/sys/devices/system/cpu")
+_VARIABLES: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 def physical_cores(cpu_folder: Path = _CPU_FOLDER) -> int:
@@ -27,9 +28,6 @@ def _core_of(cpu_folder: Path, cpu: int) -> str:
         return topology_path.read_text(encoding="ascii").strip() or str(cpu)
     except (OSError, UnicodeDecodeError):
         return str(cpu)
-
-
-_VARIABLES: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 def use_blas_threads(count: int = 1) -> None:

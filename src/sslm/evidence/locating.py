@@ -26,6 +26,8 @@ from sslm.runtime.sequences.sequence import Sequence as TokenSequence
 from sslm.runtime.slices.stepper import advance, finished
 from sslm.schema.tokens.bound_schema import BoundSchema
 
+_REFERENCE = "reference"
+
 
 def parting_op(
     program: Program,
@@ -113,9 +115,6 @@ def _after(
     with closing(plan), restore(before, program, pool, model_id, options) as sequence:
         finished(advance(plan, [sequence], budget_units=1, row_count_max=CHUNK_ROWS_MAX))
         return save(sequence)
-
-
-_REFERENCE = "reference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,9 @@ NEIGHBOUR_CHUNK_TOKENS: Final = 3
 HOOK_TASKS: Final = 3
 SAVED_AFTER_UNITS: Final = 11
 """Units between two saves: few tokens take a multiple of it, so that saves are anywhere in them."""
+DEFAULT_MAX_TOKENS: Final = 24
+Progress = Callable[[int, int], None]
+"""Told how many ways are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,12 +167,6 @@ def _restore(sequence: Sequence) -> None:
     blob = save(sequence)
     sequence.reset()
     restore_into(sequence, blob)
-
-
-DEFAULT_MAX_TOKENS: Final = 24
-
-Progress = Callable[[int, int], None]
-"""Told how many ways are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

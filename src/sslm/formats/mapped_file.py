@@ -14,6 +14,10 @@ from sslm.closing import Closing
 from sslm.errors.reading import unreadable
 from sslm.memory import HUGE_PAGE_SIZE_BYTES, is_misplaced, prefer_huge_pages
 
+_MAP_FIXED: Final = 0x10
+"""Replaces what is mapped there: a part of our own room."""
+_NO_ADDRESS: Final = ctypes.c_void_p(-1).value
+
 
 class MappedFile(Closing):
     """A regular file, mapped read-only; a context manager.
@@ -92,12 +96,6 @@ def _map_regular_file(path: Path) -> tuple[mmap.mmap | None, memoryview]:
         # Before anything looks at them: a page that is there stays as it is.
         prefer_huge_pages(memory)
         return memory, view
-
-
-_MAP_FIXED: Final = 0x10
-"""Replaces what is mapped there: a part of our own room."""
-
-_NO_ADDRESS: Final = ctypes.c_void_p(-1).value
 
 
 def aligned_map(descriptor: int, size_bytes: int) -> memoryview:

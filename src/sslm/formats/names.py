@@ -6,6 +6,8 @@ from typing import Final
 
 from sslm import limits
 
+_NAME: Final = re.compile("[A-Za-z0-9._-]+")
+
 
 def feature_names(kind: type[IntFlag], bits: int) -> str:
     """Name features, those that have no name yet by their number."""
@@ -13,9 +15,6 @@ def feature_names(kind: type[IntFlag], bits: int) -> str:
     found = [index for index in range(32) if bits >> index & 1]
     texts = [names.get(1 << index, f"feature {index}").replace("_", " ") for index in found]
     return ", ".join(texts)
-
-
-_NAME: Final = re.compile("[A-Za-z0-9._-]+")
 
 
 def is_schema_name(name: str) -> bool:

@@ -17,6 +17,9 @@ COEFFICIENTS: Final = (2977044459, 1031764650, 238385494, 41298234, 5702267, 632
 """c[1] … c[7], with 32 fraction bits: 2**-f is 1 - c[1] f + c[2] f**2 - …, for f from 0 to 1."""
 
 _END: Final = (WEIGHT_BITS + 1) << EXPONENT_BITS
+_LN_2: Final = 744261118
+"""round(2**30 * ln(2))."""
+_LOG2_BITS: Final = 28
 
 
 def weights(gaps: Int64Array, mantissa: int, shift: int) -> Int64Array:
@@ -45,12 +48,6 @@ def _powers(exponents: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     power = np.uint64(1 << WEIGHT_BITS) - (fraction * value >> np.uint64(64 - WEIGHT_BITS))
     rounded: npt.NDArray[np.uint64] = (power + ((np.uint64(1) << whole) >> np.uint64(1))) >> whole
     return rounded
-
-
-_LN_2: Final = 744261118
-"""round(2**30 * ln(2))."""
-
-_LOG2_BITS: Final = 28
 
 
 def log_weight(weight: int, fraction_bits: int) -> int:

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from sslm.program.sequence_data import SequenceData
     from sslm.program.slice_time import SliceTime
 
+CHUNK_ROWS_MAX = 64
+"""Rows of one span in one run: a budget unit is a layer of at most this many rows."""
+DIGEST_SIZE_BYTES = 32
+NOT_ALLOWED = -(1 << 63)
+"""The logit of an id that a span does not allow: below every other."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogProbs:
@@ -24,15 +30,6 @@ class LogProbs:
 
     values: tuple[int | None, ...]
     top: tuple[tuple[int, int], ...]
-
-
-CHUNK_ROWS_MAX = 64
-"""Rows of one span in one run: a budget unit is a layer of at most this many rows."""
-
-DIGEST_SIZE_BYTES = 32
-
-NOT_ALLOWED = -(1 << 63)
-"""The logit of an id that a span does not allow: below every other."""
 
 
 def allowed_size_bytes(token_count: int) -> int:

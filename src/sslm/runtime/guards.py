@@ -14,6 +14,9 @@ from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import ForkedProcessError, NestedCallError
 from sslm.threads import new_lock
 
+POLL_S: Final = 0.01
+"""How long a waiting thread sleeps between two looks at its flag."""
+
 
 class Cancellation:
     """Set once, by any thread; a plan polls it while it runs.
@@ -65,10 +68,6 @@ class OwningProcess:
         process = os.getpid()
         if process != self._process:
             raise ForkedProcessError(self._kind, self._process, process)
-
-
-POLL_S: Final = 0.01
-"""How long a waiting thread sleeps between two looks at its flag."""
 
 
 class Turn:

@@ -27,6 +27,24 @@ from sslm.errors.text import (
     VocabularySizeError,
 )
 
+SPACE = "\u2581"
+"""What spells a space in SentencePiece vocabularies."""
+_BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
+_VISIBLE_ASCII = re.compile("[!-~]+")
+_PRINTABLE: Final = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_OTHERS: Final = tuple(byte for byte in range(256) if byte not in _PRINTABLE)
+BYTE_OF_CHARACTER: Final = {
+    **{chr(byte): byte for byte in _PRINTABLE},
+    **{chr(0x100 + index): byte for index, byte in enumerate(_OTHERS)},
+}
+"""The byte that each character of GPT-2's alphabet stands for.
+
+Printable Latin-1 bytes stand for themselves; the others take the characters from U+0100 on.
+"""
+CHARACTER_OF_BYTE: Final = {byte: character for character, byte in BYTE_OF_CHARACTER.items()}
+"""The character that spells each byte."""
+_TO_LATIN_1: Final = {ord(character): byte for character, byte in BYTE_OF_CHARACTER.items()}
+
 
 class TokenizerKind(StrEnum):
     """How a vocabulary turns text into tokens."""
@@ -61,13 +79,6 @@ class TokenType(IntEnum):
     USER_DEFINED = 4
     UNUSED = 5
     BYTE = 6
-
-
-SPACE = "\u2581"
-"""What spells a space in SentencePiece vocabularies."""
-
-_BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
-_VISIBLE_ASCII = re.compile("[!-~]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,21 +321,6 @@ def byte_of_byte_token(spelling: str) -> int | None:
     """Return the byte that a spelling such as ``<0x0A>`` names, or None if it names none."""
     match = _BYTE_TOKEN.fullmatch(spelling)
     return None if match is None else int(match[1], 16)
-
-
-_PRINTABLE: Final = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-_OTHERS: Final = tuple(byte for byte in range(256) if byte not in _PRINTABLE)
-
-BYTE_OF_CHARACTER: Final = {
-    **{chr(byte): byte for byte in _PRINTABLE},
-    **{chr(0x100 + index): byte for index, byte in enumerate(_OTHERS)},
-}
-"""The byte that each of the 256 characters stands for."""
-
-CHARACTER_OF_BYTE: Final = {byte: character for character, byte in BYTE_OF_CHARACTER.items()}
-"""The character that spells each byte."""
-
-_TO_LATIN_1: Final = {ord(character): byte for character, byte in BYTE_OF_CHARACTER.items()}
 
 
 def bytes_of_spelling(spelling: str) -> bytes:

@@ -10,6 +10,8 @@ from sslm.cli.screen.output import note, print_json, print_table, shown
 if TYPE_CHECKING:
     from sslm.catalog.cache import CachedModel
 
+_EPILOG: Final = "Example: sslm list --json"
+
 
 def model_facts(model: "CachedModel") -> dict[str, object]:
     """Return a model as JSON output carries it."""
@@ -35,9 +37,6 @@ def origin_text(model: "CachedModel") -> str:
     if origin.get("kind") == "package":
         return shown(origin.get("package", "?"))
     return shown(origin.get("file", "unknown"))
-
-
-_EPILOG: Final = "Example: sslm list --json"
 
 
 def register(app: typer.Typer) -> None:

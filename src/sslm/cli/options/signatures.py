@@ -13,6 +13,20 @@ from sslm.cli.screen.output import complain_between, lines_between, shown
 from sslm.cli.screen.output import quiet as silenced
 
 Command = Callable[..., object]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No notes and no progress on stderr, only errors.")
+]
+VerboseOption = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        help="Say on stderr what is done; -vv says it in detail.",
+    ),
+]
+_LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 def taking(
@@ -46,22 +60,6 @@ def taking(
     kept = {name: kind for name, kind in command.__annotations__.items() if name not in instead_of}
     taker.__annotations__ = kept | kinds
     return taker
-
-
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No notes and no progress on stderr, only errors.")
-]
-VerboseOption = Annotated[
-    int,
-    typer.Option(
-        "--verbose",
-        "-v",
-        count=True,
-        show_default=False,
-        help="Say on stderr what is done; -vv says it in detail.",
-    ),
-]
-_LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class Program(typer.Typer):

@@ -10,6 +10,7 @@ from sslm import limits
 from sslm.errors.showing import briefly, int_range
 
 _DIGITS_MAX = 20
+_STREAM: Final = "-"
 
 
 def integer(text: str | int) -> int:
@@ -89,9 +90,6 @@ def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
         return word
 
     return read
-
-
-_STREAM: Final = "-"
 
 
 def output_option(*flags: str, metavar: str, about: str) -> Any:

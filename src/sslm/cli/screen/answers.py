@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from sslm.sampling.logprobs import Logprob, TokenLogprob
     from sslm.text.tokenizer import Tokenizer
 
+_Stream = TypeVar("_Stream", bound="Stream")
+
 
 def logprob_facts(
     logprobs: "Sequence[TokenLogprob] | None", tokenizer: "Tokenizer"
@@ -52,9 +54,6 @@ def _text(token_id: int, tokenizer: "Tokenizer") -> str:
     """Return the text of a token, or the name of one that has none."""
     data = tokenizer.token_bytes(token_id)
     return data.decode("utf-8", "replace") if data else tokenizer.spelling(token_id)
-
-
-_Stream = TypeVar("_Stream", bound="Stream")
 
 
 def note_digest(completion: "Completion") -> None:

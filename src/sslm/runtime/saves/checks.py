@@ -55,6 +55,8 @@ from sslm.schema.tokens.bound_schema import BoundSchema
 from sslm.schema.tokens.step_table import NO_STATE
 
 _INT32_MIN: Final = -(1 << 31)
+_EXPONENT_MAX: Final = EXPONENT_MAX_INT32
+"""Of every state that grows: append alone writes them, from rows of int32 alone."""
 
 
 def require_restorable(
@@ -218,10 +220,6 @@ def _require_values(part: str, content: Bytes) -> None:
     values = array("i", bytes(content))
     if values and min(values) == _INT32_MIN:
         raise SaveValueError(part, values.index(_INT32_MIN))
-
-
-_EXPONENT_MAX: Final = EXPONENT_MAX_INT32
-"""Of every state that grows: append alone writes them, from rows of int32 alone."""
 
 
 def require_bounded_pages(layout: StateLayout, pages: Sequence[bytes | memoryview]) -> None:

@@ -20,6 +20,12 @@ from sslm.runtime.sequences.kv_pool import PageHold
 from sslm.runtime.sequences.schema_binding import Place
 from sslm.runtime.sequences.snapshot import Counters, InFlight, SchemaPoint, Snapshot
 
+_KINDS: Final = {
+    StateKind.PAGED_KEYS: SavedStateKind.KEYS,
+    StateKind.PAGED_VALUES: SavedStateKind.VALUES,
+    StateKind.FIXED: SavedStateKind.FIXED,
+}
+
 
 def saved_choice(choice: Choice) -> SavedChoice:
     """Return a choice as it is written."""
@@ -31,13 +37,6 @@ def choice_of(saved: SavedChoice) -> Choice:
     """Return a choice that was read, whose every number is in its range."""
     fields = {name: getattr(saved, name) for name in SavedChoice.__slots__}
     return Choice(**fields | {"decoder": Decoder(saved.decoder)})
-
-
-_KINDS: Final = {
-    StateKind.PAGED_KEYS: SavedStateKind.KEYS,
-    StateKind.PAGED_VALUES: SavedStateKind.VALUES,
-    StateKind.FIXED: SavedStateKind.FIXED,
-}
 
 
 def saved_states(layout: StateLayout) -> tuple[SavedState, ...]:

@@ -34,6 +34,9 @@ from sslm.runtime.sequences.options import SequenceOptions, buffer_sizes_bytes
 from sslm.runtime.sequences.schema_binding import Binding, Place
 from sslm.schema.tokens.bound_schema import START
 
+_NO_PAGE = -1
+_ZEROS = bytes(4096)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
@@ -50,10 +53,6 @@ class Chunk:
     def has_logits(self) -> bool:
         """Whether any row is scored."""
         return self.span.first_logits_row < self.span.row_count
-
-
-_NO_PAGE = -1
-_ZEROS = bytes(4096)
 
 
 class SequenceState:

@@ -21,6 +21,10 @@ from sslm.limits import (
 
 Number = int | Decimal
 """An integral number is an int; any other is a Decimal."""
+Json = None | bool | int | Decimal | str | list["Json"] | dict[str, "Json"]
+"""A JSON value whose numbers are exact; see :mod:`sslm.schema.documents.document`."""
+_SHOWN_CHARS: Final = 80
+"""Of a key or pointer in a message, which may be as long as its document."""
 
 
 def exact_number(text: str) -> Number | None:
@@ -55,13 +59,6 @@ def exact_number(text: str) -> Number | None:
 def number_text(value: Number) -> str:
     """Return the one spelling: plain decimal notation without an exponent or needless digits."""
     return str(value) if isinstance(value, int) else format(value, "f")
-
-
-Json = None | bool | int | Decimal | str | list["Json"] | dict[str, "Json"]
-"""A JSON value whose numbers are exact; see :mod:`sslm.schema.documents.document`."""
-
-_SHOWN_CHARS: Final = 80
-"""Of a key or pointer in a message, which may be as long as its document."""
 
 
 def read_document(source: object) -> Json:

@@ -8,6 +8,28 @@ from typing import Final
 from sslm.errors.schema_documents import UnsupportedSchemaError
 from sslm.schema.documents.document import Json, shown
 
+_NAMED_MAX: Final = 3
+"""Keywords of one schema that an error names: more would hide which are worth a look."""
+_OF_ANY: Final = (
+    *("not", "oneOf", "if", "allOf", "anyOf", "dependentSchemas", "dependentRequired"),
+    *("$ref", "$dynamicRef"),
+)
+"""Keywords that combine others, those first that multiply most."""
+_OF_KIND: Final[dict[str, tuple[str, ...]]] = {
+    "number": ("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    "string": ("pattern", "format", "maxLength", "minLength"),
+    "array": (
+        *("unevaluatedItems", "uniqueItems", "contains", "maxContains", "minContains"),
+        *("maxItems", "minItems", "prefixItems", "items"),
+    ),
+    "object": (
+        *("unevaluatedProperties", "maxProperties", "minProperties", "patternProperties"),
+        *("propertyNames", "properties", "additionalProperties", "required"),
+    ),
+}
+_OF_OBJECTS: Final = frozenset({"dependentSchemas", "dependentRequired"})
+"""Keywords of *_OF_ANY* that speak of objects only."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
@@ -42,32 +64,6 @@ class Refusals:
         """Raise :class:`UnsupportedSchemaError` if there is anything."""
         for found in self._found:
             raise UnsupportedSchemaError(found.pointer, found.keyword, found.hint)
-
-
-_NAMED_MAX: Final = 3
-"""Keywords of one schema that an error names: more would hide which are worth a look."""
-
-_OF_ANY: Final = (
-    *("not", "oneOf", "if", "allOf", "anyOf", "dependentSchemas", "dependentRequired"),
-    *("$ref", "$dynamicRef"),
-)
-"""Keywords that combine others, those first that multiply most."""
-
-_OF_KIND: Final[dict[str, tuple[str, ...]]] = {
-    "number": ("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    "string": ("pattern", "format", "maxLength", "minLength"),
-    "array": (
-        *("unevaluatedItems", "uniqueItems", "contains", "maxContains", "minContains"),
-        *("maxItems", "minItems", "prefixItems", "items"),
-    ),
-    "object": (
-        *("unevaluatedProperties", "maxProperties", "minProperties", "patternProperties"),
-        *("propertyNames", "properties", "additionalProperties", "required"),
-    ),
-}
-
-_OF_OBJECTS: Final = frozenset({"dependentSchemas", "dependentRequired"})
-"""Keywords of *_OF_ANY* that speak of objects only."""
 
 
 def label(keywords: Iterable[str], pointer: str) -> str:

@@ -21,6 +21,8 @@ DEAD: Final = NO_TARGET
 _ONLY_DEAD: Final = (DEAD,)
 _UNKNOWN: Final = -2
 """The class of states that have none yet."""
+Loop = dict[int, tuple[int, tuple[int, ...]]]
+"""The states of a loop; of each twice its shape, and 1 if a string may end; and its targets."""
 
 
 class _Classes:
@@ -222,10 +224,6 @@ def minimized(dfa: Dfa, meter: Meter, table: ShapeTable) -> Dfa:
         smallest.targets.append(tuple(map(numbers.__getitem__, targets)))
         smallest.accepting.append(signature & 1)
     return smallest
-
-
-Loop = dict[int, tuple[int, tuple[int, ...]]]
-"""The states of a loop; of each twice its shape, and 1 if a string may end; and its targets."""
 
 
 class _Refinement:

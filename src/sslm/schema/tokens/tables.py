@@ -16,6 +16,14 @@ from sslm.schema.tokens.step_table import NO_STATE, StepTable
 from sslm.schema.tokens.trie import TokenTrie
 
 _LENGTH_SHOWN_MAX: Final = 120
+_WHERE: Final = (
+    "the number of places in its texts that differ in what may follow, lastly in the value at {}"
+)
+SPANS_WORK: Final = "schema spans"
+"""What is reported while states without a choice get their tokens: how many states were seen."""
+MASKS_WORK: Final = "schema masks"
+"""What is reported while the other states get theirs."""
+_SCRATCH: Final = ("queue", "candidates", "needs", "needs_in_text", "needs_behind")
 
 
 def value_pointer(table: StepTable, state: int) -> str:
@@ -82,18 +90,6 @@ def _end_of_string(text: bytes, at: int) -> int:
     while at < len(text) and text[at : at + 1] != b'"':
         at += 2 if text[at : at + 1] == b"\\" else 1
     return at + 1
-
-
-_WHERE: Final = (
-    "the number of places in its texts that differ in what may follow, lastly in the value at {}"
-)
-
-SPANS_WORK: Final = "schema spans"
-"""What is reported while states without a choice get their tokens: how many states were seen."""
-MASKS_WORK: Final = "schema masks"
-"""What is reported while the other states get theirs."""
-
-_SCRATCH: Final = ("queue", "candidates", "needs", "needs_in_text", "needs_behind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,9 @@ CODE_POINT_MAX: Final = 0x10FFFF
 SURROGATES: Final = (0xD800, 0xDFFF)
 
 EVERY_CODE_POINT: Final[CodePoints] = ((0, 0xD7FF), (0xE000, CODE_POINT_MAX))
+DIGITS: Final[CodePoints] = ((0x30, 0x39),)
+CONTROLS: Final = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
+"""Code points of control characters, by the letters that escape them."""
 
 
 def code_points(ranges: Iterable[tuple[int, int]]) -> CodePoints:
@@ -42,7 +45,6 @@ def of_characters(characters: str) -> CodePoints:
     return code_points((ord(one), ord(one)) for one in characters)
 
 
-DIGITS: Final[CodePoints] = ((0x30, 0x39),)
 WORD: Final = code_points(((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)))
 LINE_ENDS: Final = of_characters("\n\r\u2028\u2029")
 SPACE: Final = code_points(
@@ -72,6 +74,3 @@ BY_LETTER: Final[dict[str, CodePoints]] = {
     "S": all_but(SPACE),
 }
 """What ``\\d`` and its like stand for, by their letters."""
-
-CONTROLS: Final = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
-"""Code points of control characters, by the letters that escape them."""

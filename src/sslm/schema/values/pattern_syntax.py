@@ -24,6 +24,17 @@ from sslm.schema.values.code_points import (
 )
 from sslm.schema.values.unicode_properties import property_set
 
+_COUNTS: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
+_GROUP_NAME: Final = re.compile(r"<[^\W\d][\w$]*>")
+_POSIX: Final = ("[:", "[.", "[=")
+_HEX: Final = re.compile(r"[0-9a-fA-F]+")
+_PROPERTY: Final = re.compile(r"\{([A-Za-z0-9_=]+)\}")
+_SIMPLE_COUNTS: Final[dict[str, tuple[int, int | None]]] = {
+    "*": (0, None),
+    "+": (1, None),
+    "?": (0, 1),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Characters:
@@ -90,18 +101,6 @@ class Ahead:
 
 PatternNode = Characters | TextStart | TextEnd | Joined | Choice | Times | Ahead
 """Any part of a regular expression."""
-
-
-_COUNTS: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
-_GROUP_NAME: Final = re.compile(r"<[^\W\d][\w$]*>")
-_POSIX: Final = ("[:", "[.", "[=")
-_HEX: Final = re.compile(r"[0-9a-fA-F]+")
-_PROPERTY: Final = re.compile(r"\{([A-Za-z0-9_=]+)\}")
-_SIMPLE_COUNTS: Final[dict[str, tuple[int, int | None]]] = {
-    "*": (0, None),
-    "+": (1, None),
-    "?": (0, 1),
-}
 
 
 class _Reader:

@@ -23,6 +23,8 @@ from sslm.schema.documents.options import SchemaOptions
 from sslm.schema.documents.refusals import label, schema_label
 from sslm.schema.values.speakers import Member, Root, Speakers, SpeakerTable, pointer_of
 
+Node = TypeVar("Node", bound=Hashable)
+
 
 class KeyPatterns(Protocol):
     """Decides which keys match which patterns."""
@@ -321,9 +323,6 @@ def _keys_label(speakers: Speakers) -> str:
             return label(["patternProperties"], pointer_of(one))
         labels.append(schema_label(schema, pointer_of(one)))
     return labels[0]
-
-
-Node = TypeVar("Node", bound=Hashable)
 
 
 def components(start: Node, following: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:

@@ -23,6 +23,8 @@ _OF_FREE_KEYS: Final = frozenset(
     {"patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"}
 )
 """Keywords that say something of keys that no schema names."""
+SCHEMAS_INSIDE: Final = "levels of schemas inside one another"
+"""What ``SCHEMA_CALLS_MAX`` bounds, as messages call it."""
 
 
 class Member(NamedTuple):
@@ -53,9 +55,6 @@ class Constant:
 
 
 Root = Member | Constant
-
-SCHEMAS_INSIDE: Final = "levels of schemas inside one another"
-"""What ``SCHEMA_CALLS_MAX`` bounds, as messages call it."""
 
 
 def pointer_of(root: Root) -> str:

@@ -265,7 +265,7 @@ def malformed_failures(count: int, outcomes: Counter[str]) -> dict[str, str]:
             compile_schema(changed)
             outcome = "compiles"
         except SslmError as error:
-            outcome = type(error).__name__
+            outcome = error.cause
         except Exception as error:
             outcome = f"{type(error).__name__}: {error}"
             failures[str(changed)[:2000]] = outcome

@@ -64,11 +64,11 @@ def judge(seed: int, depth: int, free_keys: FreeKeyChoice, outcomes: Counter[str
     try:
         compiled = compile_schema(schema, SchemaOptions(free_levels=1, free_keys=free_keys))
     except UnsatisfiableSchemaError as error:
-        outcomes[type(error).__name__] += 1
+        outcomes[error.cause] += 1
         values = [maker.value(VALUE_NESTING) for _ in range(VALUES)]
         found = [f"value {value!r}" for value in values if is_whole and oracle.allows(value)]
     except SslmError as error:
-        outcomes[type(error).__name__] += 1
+        outcomes[error.cause] += 1
     else:
         outcomes["compiles"] += 1
         found = differences(compiled, oracle, maker, seed, is_whole=is_whole)

@@ -124,7 +124,7 @@ def judge(
             texts = Texts(search, Oracle(document, {}, checks_formats=False), chance)
             tally.wrong += differences(schema, texts, limits.states, tally)
     except SslmError as error:
-        tally.outcomes[type(error).__name__] += 1
+        tally.outcomes[error.cause] += 1
         if isinstance(error, UnspellableSchemaError):
             tally.wrong.append("a vocabulary with all bytes spells everything")
     return f"{name} ({spacing}, {has_spans})", tally

@@ -100,7 +100,7 @@ def walk(name: str, compiled: CompiledSchema, oracle: Oracle, tally: Tally, walk
 def refusal(error: SslmError) -> str:
     """Return the cause of a refusal in a few words."""
     keyword = error.facts().get("keyword")
-    return type(error).__name__ + (f" {keyword}" if keyword else "")
+    return error.cause + (f" {keyword}" if keyword else "")
 
 
 def judge_schemas(tally: Tally, walks: int, options: SchemaOptions) -> dict[str, str]:

@@ -154,7 +154,7 @@ def _run_in_child(attack: Callable[[], str], sending: int) -> None:
     try:
         found = attack()
     except SslmError as error:
-        found = type(error).__name__
+        found = error.cause
         if "MemoryError" in str(error):
             found = "MemoryError"
     except BaseException as error:

@@ -81,7 +81,7 @@ def main() -> int:
             operation()
             outcome = "done"
         except SslmError as error:
-            outcome = type(error).__name__
+            outcome = error.cause
         print(f"{time.process_time() - started:6.2f} s  {name}: {outcome}", flush=True)
     return 0
 

@@ -31,13 +31,13 @@ class Outcomes(Counter[str]):
 
     @contextmanager
     def refusals(self, *families: type[SslmError]) -> Iterator[None]:
-        """Let errors of these families end the block, and count each by its class."""
+        """Let errors of these families end the block, and count each by its cause."""
         try:
             yield
         except families as error:
             # The message is made only when it is asked for, and must not fail then.
-            require(bool(str(error)), f"{type(error).__name__} has a message")
-            self[type(error).__name__] += 1
+            require(bool(str(error)), f"{error.cause} has a message")
+            self[error.cause] += 1
 
 
 ByteMutator = Callable[[bytes, int], bytes]

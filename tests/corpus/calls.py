@@ -79,7 +79,7 @@ def outcome_of(call: Callable[[], object], folder: Path) -> Any:
         is_own = isinstance(error, sslm.SslmError)
         facts = error.facts() if is_own else {}
         return {
-            "error": type(error).__name__,
+            "error": error.cause if is_own else type(error).__name__,
             "status": int(error.status) if is_own else None,
             "message": str(error).replace(str(folder), "{folder}"),
             "facts": {

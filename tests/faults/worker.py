@@ -118,7 +118,7 @@ class _Cases:
             return "MemoryError", _where(error.__traceback__)
         except SslmError as error:
             is_named = error.status not in (Status.OK, Status.INTERNAL)
-            named = f"{type(error).__name__} {int(error.status)}"
+            named = f"{error.cause} {int(error.status)}"
             return (named if is_named else f"bad: {named}"), _where(error.__traceback__)
         except BaseException as error:
             named = _named(error)

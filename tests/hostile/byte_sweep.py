@@ -255,7 +255,7 @@ def _status_bytes() -> dict[str, int]:
 
 
 def _refusal(error: SslmError) -> Refusal:
-    return Refusal(_raiser(error.__traceback__), type(error).__name__)
+    return Refusal(_raiser(error.__traceback__), error.cause)
 
 
 def _raiser(trace: TracebackType | None) -> str:

@@ -13,29 +13,6 @@ import pytest
 
 from sslm import limits
 from sslm.errors.base import SslmError
-from sslm.errors.gguf import (
-    GgufAlignmentError,
-    GgufBigEndianError,
-    GgufBoolError,
-    GgufDataEndError,
-    GgufDimensionCountError,
-    GgufDuplicateKeyError,
-    GgufDuplicateTensorError,
-    GgufEmptyDimensionError,
-    GgufKeyError,
-    GgufMagicError,
-    GgufNestedArrayError,
-    GgufPartialBlockError,
-    GgufRemovedTensorTypeError,
-    GgufTensorNameError,
-    GgufTensorOffsetError,
-    GgufTensorPastEndError,
-    GgufTensorTooLargeError,
-    GgufUnknownTensorTypeError,
-    GgufUnknownValueTypeError,
-    GgufVersionError,
-    GgufWrongValueTypeError,
-)
 from sslm.errors.reading import (
     BadUtf8Error,
     FieldTooLargeError,
@@ -43,10 +20,12 @@ from sslm.errors.reading import (
     NonZeroPaddingError,
     TruncatedFileError,
 )
+from sslm.errors.status import Status
 from sslm.formats.gguf.file import read_gguf
 from sslm.formats.gguf.tensors import dequantize
 from sslm.formats.gguf.types import TENSOR_TYPES, TensorType
 from tests.call_count import CallCount
+from tests.causes import Kind, kind_of, raises
 from tests.gguf_files import (
     Typed,
     encode_value,
@@ -62,16 +41,16 @@ from tests.gguf_files import (
 F32, Q8_0, U32, BOOL, STRING, ARRAY = 0, 8, 4, 7, 8, 9
 
 
-def refused(data: bytes, error: type[SslmError]) -> SslmError:
-    """Read *data*; return the error, which is exactly of class *error* and cheap."""
+def refused(data: bytes, error: Kind) -> SslmError:
+    """Read *data*; return the error, which is exactly of kind *error* and cheap."""
     tracemalloc.start()
     try:
-        with pytest.raises(error) as caught, CallCount() as calls:
+        with raises(error) as caught, CallCount() as calls:
             read_gguf(data)
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert type(caught.value) is error
+    assert kind_of(caught.value) is error
     assert calls.count < 10_000
     assert peak_bytes < 100_000 + 8 * len(data)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
@@ -95,17 +74,17 @@ def array(item_type: int, count: int, content: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("start", [b"", b"GGU", b"GGML", b"FUGG", b"version https://git-lfs"])
 def test_gguf_magic_error(start: bytes) -> None:
-    assert refused(start, GgufMagicError).args == (start[:4],)
+    assert refused(start, Status.GGUF_MAGIC).args == (start[:4],)
 
 
 @pytest.mark.parametrize("version", [0, 1, 4, 0xFFFFFFFF])
 def test_gguf_version_error(version: int) -> None:
-    assert refused(gguf_header(0, 0, version=version), GgufVersionError).args == (version,)
+    assert refused(gguf_header(0, 0, version=version), Status.GGUF_VERSION).args == (version,)
 
 
 def test_gguf_big_endian_error() -> None:
     data = b"GGUF" + struct.pack(">IQQ", 3, 0, 0)
-    assert refused(data, GgufBigEndianError).args == (3,)
+    assert refused(data, Status.GGUF_BIG_ENDIAN).args == (3,)
 
 
 # Counts that the file cannot hold.
@@ -177,7 +156,7 @@ def test_field_too_large_error_for_all_metadata(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("key", ["", "größe", "a\nb", "a\0"])
 def test_gguf_key_error(key: str) -> None:
-    assert refused(with_keys(gguf_key(key, *encode_value(1))), GgufKeyError).args[0] == key
+    assert refused(with_keys(gguf_key(key, *encode_value(1))), Status.GGUF_KEY).args[0] == key
 
 
 def test_bad_utf8_error_in_a_key() -> None:
@@ -198,39 +177,39 @@ def test_bad_utf8_error_in_an_array() -> None:
 
 def test_gguf_duplicate_key_error() -> None:
     entry = gguf_key("k", *encode_value(1))
-    assert refused(with_keys(entry, entry), GgufDuplicateKeyError).args[0] == "k"
+    assert refused(with_keys(entry, entry), Status.GGUF_DUPLICATE_KEY).args[0] == "k"
 
 
 @pytest.mark.parametrize("type_id", [13, 255, 0xFFFFFFFF])
 def test_gguf_unknown_value_type_error(type_id: int) -> None:
-    error = refused(with_keys(gguf_key("k", type_id, bytes(8))), GgufUnknownValueTypeError)
+    error = refused(with_keys(gguf_key("k", type_id, bytes(8))), Status.GGUF_UNKNOWN_VALUE_TYPE)
     assert error.args == ("k", type_id, 33)
     data = with_keys(gguf_key("k", ARRAY, array(type_id, 1, bytes(8))))
-    assert refused(data, GgufUnknownValueTypeError).args == ("k", type_id, 37)
+    assert refused(data, Status.GGUF_UNKNOWN_VALUE_TYPE).args == ("k", type_id, 37)
 
 
 def test_gguf_nested_array_error() -> None:
     data = with_keys(gguf_key("k", ARRAY, array(ARRAY, 1, array(U32, 1, bytes(4)))))
-    assert refused(data, GgufNestedArrayError).args == ("k", 37)
+    assert refused(data, Status.GGUF_NESTED_ARRAY).args == ("k", 37)
 
 
 @pytest.mark.parametrize("found", [2, 255])
 def test_gguf_bool_error(found: int) -> None:
     data = with_keys(gguf_key("k", BOOL, bytes([found])))
-    assert refused(data, GgufBoolError).args == ("k", found, 37)
+    assert refused(data, Status.GGUF_BOOL).args == ("k", found, 37)
     data = with_keys(gguf_key("k", ARRAY, array(BOOL, 4, bytes([0, 1, found, 0]))))
-    assert refused(data, GgufBoolError).args == ("k", found, 51)
+    assert refused(data, Status.GGUF_BOOL).args == ("k", found, 51)
 
 
 @pytest.mark.parametrize("found", [0, 1, 4, 12, 33, 1 << 17, (1 << 32) - 1])
 def test_gguf_alignment_error(found: int) -> None:
     data = with_keys(gguf_key("general.alignment", *encode_value(found)))
-    assert refused(data, GgufAlignmentError).args == (found, 8, 65536)
+    assert refused(data, Status.GGUF_ALIGNMENT).args == (found, 8, 65536)
 
 
 def test_gguf_wrong_value_type_error_for_the_alignment() -> None:
     data = with_keys(gguf_key("general.alignment", *encode_value(Typed("u64", 32))))
-    refused(data, GgufWrongValueTypeError)
+    refused(data, Status.GGUF_WRONG_VALUE_TYPE)
 
 
 # Tensors.
@@ -246,7 +225,7 @@ def test_field_too_large_error_for_a_tensor_name() -> None:
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb"])
 def test_gguf_tensor_name_error(name: str) -> None:
     data = with_tensors(gguf_tensor(name, [1], F32, 0), data=bytes(4))
-    assert refused(data, GgufTensorNameError).args[0] == name
+    assert refused(data, Status.GGUF_TENSOR_NAME).args[0] == name
 
 
 def test_bad_utf8_error_in_a_tensor_name() -> None:
@@ -256,19 +235,19 @@ def test_bad_utf8_error_in_a_tensor_name() -> None:
 def test_gguf_duplicate_tensor_error() -> None:
     first, second = gguf_tensor("t", [1], F32, 0), gguf_tensor("t", [1], F32, 32)
     data = with_tensors(first, second, data=bytes(64))
-    assert refused(data, GgufDuplicateTensorError).args[0] == "t"
+    assert refused(data, Status.GGUF_DUPLICATE_TENSOR).args[0] == "t"
 
 
 @pytest.mark.parametrize("count", [0, 5, 0xFFFFFFFF])
 def test_gguf_dimension_count_error(count: int) -> None:
     entry = gguf_string("t") + struct.pack("<I", count) + bytes(60)
-    assert refused(with_tensors(entry), GgufDimensionCountError).args == ("t", count, 4)
+    assert refused(with_tensors(entry), Status.GGUF_DIMENSION_COUNT).args == ("t", count, 4)
 
 
 @pytest.mark.parametrize("sizes", [[0], [4, 0], [0, 1 << 63]])
 def test_gguf_empty_dimension_error(sizes: list[int]) -> None:
     data = with_tensors(gguf_tensor("t", sizes, F32, 0))
-    assert refused(data, GgufEmptyDimensionError).args == ("t", tuple(reversed(sizes)))
+    assert refused(data, Status.GGUF_EMPTY_DIMENSION).args == ("t", tuple(reversed(sizes)))
 
 
 @pytest.mark.parametrize(
@@ -277,25 +256,25 @@ def test_gguf_empty_dimension_error(sizes: list[int]) -> None:
 def test_gguf_tensor_too_large_error(sizes: list[int]) -> None:
     """Among them products that are zero in 64 bits."""
     data = with_tensors(gguf_tensor("t", sizes, F32, 0))
-    assert refused(data, GgufTensorTooLargeError).args[:2] == ("t", tuple(reversed(sizes)))
+    assert refused(data, Status.GGUF_TENSOR_TOO_LARGE).args[:2] == ("t", tuple(reversed(sizes)))
 
 
 @pytest.mark.parametrize("type_id", [43, 141, 144, 0xFFFFFFFF])
 def test_gguf_unknown_tensor_type_error(type_id: int) -> None:
     data = with_tensors(gguf_tensor("t", [256], type_id, 0), data=bytes(2048))
-    assert refused(data, GgufUnknownTensorTypeError).args == ("t", type_id)
+    assert refused(data, Status.GGUF_UNKNOWN_TENSOR_TYPE).args == ("t", type_id)
 
 
 @pytest.mark.parametrize(("type_id", "name"), [(4, "Q4_2"), (33, "Q4_0_8_8"), (38, "IQ4_NL_8_8")])
 def test_gguf_removed_tensor_type_error(type_id: int, name: str) -> None:
     data = with_tensors(gguf_tensor("t", [256], type_id, 0), data=bytes(2048))
-    assert refused(data, GgufRemovedTensorTypeError).args == ("t", type_id, name)
+    assert refused(data, Status.GGUF_REMOVED_TENSOR_TYPE).args == ("t", type_id, name)
 
 
 def test_gguf_partial_block_error() -> None:
     """The element count is a multiple of the block, the row is not."""
     data = with_tensors(gguf_tensor("t", [16, 2], Q8_0, 0), data=bytes(34))
-    assert refused(data, GgufPartialBlockError).args == ("t", 16, "Q8_0", 32)
+    assert refused(data, Status.GGUF_PARTIAL_BLOCK).args == ("t", 16, "Q8_0", 32)
 
 
 def test_misaligned_offset_error() -> None:
@@ -310,7 +289,7 @@ def test_gguf_tensor_offset_error(offset: int) -> None:
     first, second = gguf_tensor("first", [9], F32, 0), gguf_tensor("second", [1], F32, offset)
     data = with_tensors(first, second, data=bytes(128))
     start = len(data) - 128
-    error = refused(data, GgufTensorOffsetError)
+    error = refused(data, Status.GGUF_TENSOR_OFFSET)
     assert error.args == ("second", start + offset, start + 64, "the padded end of 'first' (F32)")
     assert str(error) == (
         f"tensor 'second' starts at byte {start + offset} of the file, but the padded end of "
@@ -323,7 +302,7 @@ def test_gguf_tensor_offset_error(offset: int) -> None:
 def test_gguf_tensor_offset_error_of_the_first_one(offset: int) -> None:
     data = with_tensors(gguf_tensor("t", [1], F32, offset), data=bytes(64))
     start = len(data) - 64
-    error = refused(data, GgufTensorOffsetError)
+    error = refused(data, Status.GGUF_TENSOR_OFFSET)
     assert error.args == ("t", start + offset, start, "the start of the tensor data")
 
 
@@ -331,7 +310,7 @@ def test_tensors_lie_in_the_order_in_which_they_are_listed() -> None:
     """llama.cpp compares offsets in that order."""
     second, first = gguf_tensor("second", [8], F32, 32), gguf_tensor("first", [8], F32, 0)
     data = with_tensors(second, first, data=bytes(64))
-    error = refused(data, GgufTensorOffsetError)
+    error = refused(data, Status.GGUF_TENSOR_OFFSET)
     assert error.args[0] == "second"
     read_gguf(with_tensors(first, second, data=bytes(64)))
 
@@ -339,7 +318,7 @@ def test_tensors_lie_in_the_order_in_which_they_are_listed() -> None:
 @pytest.mark.parametrize("more", [1, 32, 100])
 def test_gguf_data_end_error(more: int) -> None:
     data = with_tensors(gguf_tensor("t", [9], F32, 0), data=bytes(64))
-    error = refused(data + bytes(more), GgufDataEndError)
+    error = refused(data + bytes(more), Status.GGUF_DATA_END)
     assert error.args == ("t", "F32", len(data), len(data) + more)
 
 
@@ -362,7 +341,7 @@ def test_non_zero_padding_error(name: str) -> None:
 @pytest.mark.parametrize("count", [17, 1 << 40])
 def test_gguf_tensor_past_end_error(count: int) -> None:
     data = with_tensors(gguf_tensor("t", [count], F32, 0), data=bytes(64))
-    error = refused(data, GgufTensorPastEndError)
+    error = refused(data, Status.GGUF_TENSOR_PAST_END)
     assert error.args == ("t", len(data) - 64, 4 * count, len(data))
 
 
@@ -418,11 +397,11 @@ def read_all(data: bytes) -> None:
         dequantize(tensor)
 
 
-def outcome(action: Callable[[bytes], object], data: bytes) -> type[SslmError] | None:
+def outcome(action: Callable[[bytes], object], data: bytes) -> Kind | None:
     try:
         action(data)
     except SslmError as error:
-        return type(error)
+        return kind_of(error)
     return None
 
 
@@ -430,7 +409,7 @@ def test_every_cut_raises_a_named_error() -> None:
     data = small_file()
     assert outcome(read_all, data) is None
     found = {outcome(read_all, data[:size]) for size in range(len(data))}
-    assert found == {GgufMagicError, TruncatedFileError, GgufTensorPastEndError}
+    assert found == {Status.GGUF_MAGIC, TruncatedFileError, Status.GGUF_TENSOR_PAST_END}
 
 
 def test_changed_bytes_raise_named_errors_or_none() -> None:

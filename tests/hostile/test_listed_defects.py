@@ -10,16 +10,17 @@ import pytest
 
 from sslm import limits
 from sslm.errors import artifact as artifact_errors
-from sslm.errors import gguf as gguf_errors
 from sslm.errors import model as model_errors
 from sslm.errors import reading as reading_errors
 from sslm.errors.base import SslmError
 from sslm.errors.canonical_json import JsonRangeError, JsonSyntaxError
+from sslm.errors.status import Status
 from sslm.formats.gguf.file import read_gguf
 from sslm.formats.gguf.tensors import dequantize
 from sslm.formats.gguf.types import TENSOR_TYPES
 from sslm.formats.sslm.canonical_json import decode_json
 from sslm.formats.sslm.container import SectionType
+from tests.causes import kind_of, raises
 from tests.gguf_files import (
     Typed,
     Value,
@@ -58,30 +59,30 @@ def test_the_models_are_sound() -> None:
 # Numbers that wrap in 64 bits, and counts beyond everything.
 
 GGUF_DEFECTS = {
-    "dimension of 2**42+1": (one_tensor([(1 << 42) + 1]), gguf_errors.GgufTensorTooLargeError),
+    "dimension of 2**42+1": (one_tensor([(1 << 42) + 1]), Status.GGUF_TENSOR_TOO_LARGE),
     "dimensions that wrap to 0": (
         one_tensor([1 << 32, 1 << 32]),
-        gguf_errors.GgufTensorTooLargeError,
+        Status.GGUF_TENSOR_TOO_LARGE,
     ),
     "dimensions that wrap to 4": (
         one_tensor([(1 << 62) + 1, 4]),
-        gguf_errors.GgufTensorTooLargeError,
+        Status.GGUF_TENSOR_TOO_LARGE,
     ),
-    "bytes that wrap to 4": (one_tensor([(1 << 62) + 1]), gguf_errors.GgufTensorTooLargeError),
+    "bytes that wrap to 4": (one_tensor([(1 << 62) + 1]), Status.GGUF_TENSOR_TOO_LARGE),
     "offset and size that wrap": (
         one_tensor([8], offset=(1 << 64) - 32),
-        gguf_errors.GgufTensorOffsetError,
+        Status.GGUF_TENSOR_OFFSET,
     ),
     "more dimensions than a table holds": (
         one_tensor([1] * 5),
-        gguf_errors.GgufDimensionCountError,
+        Status.GGUF_DIMENSION_COUNT,
     ),
-    "tensor larger than its file": (one_tensor([17]), gguf_errors.GgufTensorPastEndError),
-    "tensor of the largest size": (one_tensor([1 << 40]), gguf_errors.GgufTensorPastEndError),
+    "tensor larger than its file": (one_tensor([17]), Status.GGUF_TENSOR_PAST_END),
+    "tensor of the largest size": (one_tensor([1 << 40]), Status.GGUF_TENSOR_PAST_END),
     "misaligned tensor": (one_tensor([1], offset=16), reading_errors.MisalignedOffsetError),
-    "partial block": (one_tensor([31], type_id=8), gguf_errors.GgufPartialBlockError),
-    "unknown type": (one_tensor([1], type_id=99), gguf_errors.GgufUnknownTensorTypeError),
-    "removed type": (one_tensor([1], type_id=4), gguf_errors.GgufRemovedTensorTypeError),
+    "partial block": (one_tensor([31], type_id=8), Status.GGUF_PARTIAL_BLOCK),
+    "unknown type": (one_tensor([1], type_id=99), Status.GGUF_UNKNOWN_TENSOR_TYPE),
+    "removed type": (one_tensor([1], type_id=4), Status.GGUF_REMOVED_TENSOR_TYPE),
     "tensor count": (gguf_header(1 << 60, 0), reading_errors.FieldTooLargeError),
     "key count": (gguf_header(0, 1 << 60), reading_errors.FieldTooLargeError),
     "item count that wraps to 4 bytes": (
@@ -102,11 +103,11 @@ GGUF_DEFECTS = {
     ),
     "array in an array": (
         one_key(9, struct.pack("<IQIQ", 9, 1, 9, 1)),
-        gguf_errors.GgufNestedArrayError,
+        Status.GGUF_NESTED_ARRAY,
     ),
-    "cut in its magic": (b"GGU", gguf_errors.GgufMagicError),
+    "cut in its magic": (b"GGU", Status.GGUF_MAGIC),
     "cut in a key": (byte_level()[:40], reading_errors.TruncatedFileError),
-    "cut in a tensor": (byte_level()[:-33], gguf_errors.GgufTensorPastEndError),
+    "cut in a tensor": (byte_level()[:-33], Status.GGUF_TENSOR_PAST_END),
 }
 
 
@@ -115,12 +116,12 @@ def test_gguf_records(defect: str) -> None:
     content, error = GGUF_DEFECTS[defect]
     with pytest.raises(SslmError) as caught:
         read_gguf(content)
-    assert type(caught.value) is error
+    assert kind_of(caught.value) is error
 
 
 @pytest.mark.parametrize("found", [0, 1, 2, 3, 24, 33, 96, 1 << 17, 1 << 31, (1 << 32) - 1])
 def test_an_alignment_that_is_no_power_of_two_or_out_of_bounds(found: int) -> None:
-    with pytest.raises(gguf_errors.GgufAlignmentError):
+    with raises(Status.GGUF_ALIGNMENT):
         load(byte_level(general__alignment=found))
 
 
@@ -149,7 +150,7 @@ def test_counts_for_other_layers_than_there_are(count: int) -> None:
 @pytest.mark.parametrize("item_type", ["u8", "i8", "u16", "i16", "f32", "bool", "u64", "i64"])
 def test_counts_of_another_type(item_type: str) -> None:
     heads = Typed("array", [1], item_type)
-    with pytest.raises(gguf_errors.GgufWrongValueTypeError):
+    with raises(Status.GGUF_WRONG_VALUE_TYPE):
         load(sentencepiece(llama__attention__head_count_kv=heads))
 
 
@@ -175,9 +176,9 @@ FIVE = {
     ),
     "split file": (
         lambda: byte_level(split__count=Typed("u16", 2)),
-        gguf_errors.GgufSplitFileError,
+        Status.GGUF_SPLIT_FILE,
     ),
-    "short file": (lambda: byte_level()[:-33], gguf_errors.GgufTensorPastEndError),
+    "short file": (lambda: byte_level()[:-33], Status.GGUF_TENSOR_PAST_END),
 }
 
 
@@ -186,14 +187,14 @@ def test_five_causes_five_errors(defect: str) -> None:
     make, error = FIVE[defect]
     with pytest.raises(SslmError) as caught:
         load(make())
-    assert type(caught.value) is error
+    assert kind_of(caught.value) is error
     assert len({one for _, one in FIVE.values()}) == 5
 
 
 def test_a_later_part_of_a_split_model_is_named_as_such() -> None:
     """It has no other metadata, not even an architecture."""
     keys: Metadata = {"split.no": Typed("u16", 1), "split.count": Typed("u16", 3)}
-    with pytest.raises(gguf_errors.GgufSplitFileError) as caught:
+    with raises(Status.GGUF_SPLIT_FILE) as caught:
         load(gguf_bytes(keys, without("token_embd.weight")))
     assert caught.value.count == 3
 
@@ -212,7 +213,7 @@ def test_rotated_weights_are_refused() -> None:
 def test_blocks_of_a_type_number_with_two_meanings_are_not_read() -> None:
     """Number 42 was used for blocks of 128 elements, and then for blocks of 64."""
     file = read_gguf(one_tensor([128], type_id=42))
-    with pytest.raises(gguf_errors.GgufUnsupportedTensorTypeError):
+    with raises(Status.GGUF_UNSUPPORTED_TENSOR_TYPE):
         dequantize(file.tensors["t"])
 
 
@@ -230,7 +231,7 @@ def test_blocks_of_a_type_number_with_two_meanings_are_not_read() -> None:
 )
 @pytest.mark.parametrize("value", [True, "0", Typed("u8", 0), Typed("f64", 0.0), [0.0]])
 def test_a_neutral_value_of_another_type_is_not_neutral(key: str, value: Value) -> None:
-    with pytest.raises(gguf_errors.GgufWrongValueTypeError):
+    with raises(Status.GGUF_WRONG_VALUE_TYPE):
         load(sentencepiece(**{f"llama.{key}": value}))
 
 
@@ -275,7 +276,7 @@ def test_a_weight_that_is_no_number_names_its_tensor(name: str) -> None:
     assert _NO_NUMBER[name]
     for block in _NO_NUMBER[name]:
         file = read_gguf(_one_row(kind.type_id, kind.block_elements, block))
-        with pytest.raises(gguf_errors.GgufNonFiniteWeightError) as caught:
+        with raises(Status.GGUF_NON_FINITE_WEIGHT) as caught:
             dequantize(file.tensors["t"])
         assert caught.value.name == "t"
 
@@ -292,7 +293,7 @@ def test_a_failure_of_the_dequantizing_package_is_ours(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(quants, "dequantize", fail)
     file = read_gguf(one_tensor([32], type_id=8))
-    with pytest.raises(gguf_errors.GgufUnsupportedTensorTypeError):
+    with raises(Status.GGUF_UNSUPPORTED_TENSOR_TYPE):
         dequantize(file.tensors["t"])
 
 
@@ -308,7 +309,7 @@ def test_the_last_tensor_needs_no_padding() -> None:
 
 def test_bytes_after_the_last_tensor_are_refused() -> None:
     """A type that is too small leaves some. See docs/conversion.md."""
-    with pytest.raises(gguf_errors.GgufDataEndError):
+    with raises(Status.GGUF_DATA_END):
         load(byte_level() + b"\xff" * 100)
 
 

@@ -6,10 +6,11 @@ Every file is a whole model but for the one defect.
 import pytest
 
 from sslm import limits
-from sslm.errors import gguf as gguf_errors
 from sslm.errors import text as text_errors
 from sslm.errors.base import SslmError
+from sslm.errors.status import Status
 from sslm.text.vocabulary import PreTokenizer, Vocabulary
+from tests.causes import kind_of
 from tests.gguf_files import (
     Typed,
 )
@@ -59,7 +60,7 @@ def test_a_byte_token_of_a_byte_level_vocabulary() -> None:
 TOKENIZER_DEFECTS = {
     "scores as u8": (
         lambda: sentencepiece(tokenizer__ggml__scores=Typed("array", [0] * 263, "u8")),
-        gguf_errors.GgufWrongValueTypeError,
+        Status.GGUF_WRONG_VALUE_TYPE,
     ),
     "too few scores": (
         lambda: sentencepiece(tokenizer__ggml__scores=[0.0] * 262),
@@ -67,15 +68,15 @@ TOKENIZER_DEFECTS = {
     ),
     "a score that is not a number": (
         lambda: sentencepiece(tokenizer__ggml__scores=[float("nan")] + [0.0] * 262),
-        gguf_errors.GgufValueOutOfRangeError,
+        Status.GGUF_VALUE_OUT_OF_RANGE,
     ),
     "an infinite score": (
         lambda: sentencepiece(tokenizer__ggml__scores=[float("inf")] + [0.0] * 262),
-        gguf_errors.GgufValueOutOfRangeError,
+        Status.GGUF_VALUE_OUT_OF_RANGE,
     ),
     "types as u32": (
         lambda: sentencepiece(tokenizer__ggml__token_type=Typed("array", [1] * 263, "u32")),
-        gguf_errors.GgufWrongValueTypeError,
+        Status.GGUF_WRONG_VALUE_TYPE,
     ),
     "too few types": (
         lambda: byte_level(tokenizer__ggml__token_type=[1] * 259),
@@ -131,7 +132,7 @@ TOKENIZER_DEFECTS = {
     ),
     "a named token of 2**32-1": (
         lambda: byte_level(tokenizer__ggml__eos_token_id=(1 << 32) - 1),
-        gguf_errors.GgufValueOutOfRangeError,
+        Status.GGUF_VALUE_OUT_OF_RANGE,
     ),
     "an unknown kind": (
         lambda: byte_level(tokenizer__ggml__model="bert"),
@@ -143,7 +144,7 @@ TOKENIZER_DEFECTS = {
     ),
     "an endless chat template": (
         lambda: byte_level(tokenizer__chat_template="x" * TOO_LONG),
-        gguf_errors.GgufValueOutOfRangeError,
+        Status.GGUF_VALUE_OUT_OF_RANGE,
     ),
 }  # fmt: skip
 
@@ -157,7 +158,7 @@ def test_tokenizer(defect: str) -> None:
     make, error = TOKENIZER_DEFECTS[defect]
     with pytest.raises(SslmError) as caught:
         load(make())
-    assert type(caught.value) is error
+    assert kind_of(caught.value) is error
 
 
 def test_merges_cannot_ask_for_more_characters_than_a_file_is_worth() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sslm.errors import gguf as gguf_errors
+from sslm.errors.status import Status
+from tests.causes import raises
 from tests.gguf_files import (
     Typed,
     Value,
@@ -90,6 +91,6 @@ def test_a_key_of_another_type(kind: str, key: str) -> None:
         # A count for all layers may be given as a number or as a list of either integer type.
         if "head_count" in key and name in ("u32", "array of i32", "array of u32"):
             continue
-        with pytest.raises(gguf_errors.GgufWrongValueTypeError) as caught:
+        with raises(Status.GGUF_WRONG_VALUE_TYPE) as caught:
             load(model(metadata | {key: wrong}, tensors))
         assert caught.value.key == key, name

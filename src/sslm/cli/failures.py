@@ -95,12 +95,12 @@ def _explain(error: BaseException, *, is_json: bool) -> int:
 
 
 def _facts(error: BaseException) -> tuple[str, int | None, str, int]:
-    """Return an error's kind, status, message, and exit code."""
+    """Return an error's cause, status, message, and exit code."""
     if _is_memory_short(error):
         error = MemoryShortError(str(error) or "an allocation failed")
     if isinstance(error, SslmError):
         message = ": ".join([*getattr(error, "__notes__", []), message_as_typed(error)])
-        return type(error).__name__, int(error.status), message, exit_code(error)
+        return error.cause, int(error.status), message, exit_code(error)
     if isinstance(error, _UsageProblem):
         return "UsageError", None, _usage_message(error), USAGE
     if isinstance(error, (KeyboardInterrupt, typer.Abort)):

@@ -29,8 +29,9 @@ from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.convert.weight_formats import WeightFormats
 from sslm.errors.convert import CalibrationError, ConversionDiffersError
-from sslm.errors.gguf import GgufWeightTooLargeError
+from sslm.errors.gguf import GgufError
 from sslm.errors.program import AccumulatorBoundError
+from sslm.errors.status import Status
 from sslm.evidence.verification import verify
 from sslm.hashes import Sha256
 from sslm.model.fraction_bits import FractionBits
@@ -92,7 +93,7 @@ def convert_gguf(
 
     Raises:
         ArtifactError: If the source is not one we accept; one class per cause.
-        GgufWeightTooLargeError: If a weight is too large for the arithmetic.
+        GgufError: If a weight is too large for the arithmetic.
         CalibrationError, AccumulatorBoundError: If its numbers do not suit it for another reason.
         ConversionDiffersError: If this machine does not compute what the reference computed.
         DiskFullError, UnwritableFileError: If the artifact cannot be written.
@@ -154,7 +155,9 @@ def _quantize_or_blame(
     except (AccumulatorBoundError, CalibrationError) as error:
         name, index, found = model.largest_weight()
         if abs(found) >= _BLAMED_WEIGHT:
-            raise GgufWeightTooLargeError(name, index, found) from error
+            raise GgufError(
+                Status.GGUF_WEIGHT_TOO_LARGE, name=name, index=index, found=found
+            ) from error
         raise
 
 

@@ -13,7 +13,7 @@ from sslm import limits
 from sslm.closing import Closing
 from sslm.convert.architectures import ARCHITECTURES, ArchitectureNames
 from sslm.convert.source_config import config_from_gguf
-from sslm.errors.gguf import GgufSplitFileError
+from sslm.errors.gguf import GgufError
 from sslm.errors.model import (
     ModelNumberError,
     SourceTensorMissingError,
@@ -21,6 +21,7 @@ from sslm.errors.model import (
     SourceTensorUnexpectedError,
     UnsupportedArchitectureError,
 )
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U16_MAX
 from sslm.formats.gguf.file import GgufFile, GgufTensor, read_gguf
 from sslm.formats.gguf.metadata import GgufMetadata
@@ -44,7 +45,7 @@ class GgufModelSource(Closing):
         config: The model's configuration.
 
     Raises:
-        GgufSplitFileError: If the file is one of several that hold the model together.
+        GgufError: If the file is one of several that hold the model together.
         UnsupportedArchitectureError: If the architecture is not known.
         MixtureOfExpertsError: If the model has experts.
         UnsupportedHyperparameterError: If a key asks for a variant that is not computed.
@@ -85,8 +86,7 @@ class GgufModelSource(Closing):
         one: llama.cpp asks for each bias on its own.
 
         Raises:
-            GgufUnsupportedTensorTypeError: If its type cannot be dequantized.
-            GgufNonFiniteWeightError: If an element is infinite or not a number.
+            GgufError: If its type cannot be dequantized, or an element is infinite or not a number.
         """
         if name not in self._tensors:
             return np.zeros(self._shapes[name], np.float32)
@@ -120,10 +120,10 @@ class GgufModelSource(Closing):
 
 
 def _refuse_split_file(metadata: GgufMetadata) -> None:
-    """Raise GgufSplitFileError for a part of a model; parts but the first name no architecture."""
+    """Raise GgufError for a part of a model; parts but the first name no architecture."""
     count = metadata.u16_or(_SPLIT_COUNT_KEY, 1, at_most=U16_MAX)
     if count > 1:
-        raise GgufSplitFileError(count)
+        raise GgufError(Status.GGUF_SPLIT_FILE, count=count)
 
 
 def _checked_tensors(

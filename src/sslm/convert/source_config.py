@@ -6,7 +6,7 @@ from typing import Final
 from sslm import limits
 from sslm.convert.architectures import ArchitectureNames
 from sslm.errors.base import SslmError
-from sslm.errors.gguf import GgufWrongValueTypeError
+from sslm.errors.gguf import GgufError
 from sslm.errors.model import (
     MixtureOfExpertsError,
     ModelContextError,
@@ -14,6 +14,7 @@ from sslm.errors.model import (
     UnsupportedHyperparameterError,
     UnsupportedRopeScalingError,
 )
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U32_MAX
 from sslm.formats.gguf.file import GgufFile
 from sslm.formats.gguf.metadata import GgufMetadata, MetadataArray
@@ -115,7 +116,7 @@ class _Keys:
         facts = error.facts()
         names = ("field",) if isinstance(error, ModelNumberError) else ("name", "kv_name")
         keys = {name: self._key_of(str(facts.get(name))) for name in names}
-        return type(error)(**facts | {name: key for name, key in keys.items() if key is not None})
+        return error.with_facts(**{name: key for name, key in keys.items() if key is not None})
 
     def _key_of(self, field: str) -> str | None:
         """Return what the file states a field of the configuration with; only keys it has."""
@@ -183,7 +184,12 @@ class _Keys:
             return self._metadata.u32(key, at_least=1, at_most=U32_MAX)
         if array.item_type not in _COUNT_TYPES:
             expected = "one uint32, or an array of uint32 or int32"
-            raise GgufWrongValueTypeError(key, str(self._metadata[key]), expected)
+            raise GgufError(
+                Status.GGUF_WRONG_VALUE_TYPE,
+                key=key,
+                found=str(self._metadata[key]),
+                expected=expected,
+            )
         layers = self._u32("block_count")
         # The length first: the items become Python objects, and a file may hold millions.
         counts = sorted({int(one) for one in array.items()}) if array.count == layers else []

@@ -1,7 +1,7 @@
-"""Every exception of the package, one class per cause, with its stable number.
+"""Every exception of the package, and the stable numbers of their causes.
 
-A package rather than one module, because each cause is a class and there are more than a module
-may hold; callers import from here and need not know where a class lives.
+A package rather than one module, because there are more classes than a module may hold; callers
+import from here and need not know where a class lives.
 """
 
 # ruff: noqa: F403 (for type checkers only, and naming 200 classes twice would not make it clearer)
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sslm.errors.binding import *
     from sslm.errors.canonical_json import *
     from sslm.errors.catalog import *
+    from sslm.errors.causes import *
     from sslm.errors.choosing import *
     from sslm.errors.commands import *
     from sslm.errors.convert import *
@@ -45,6 +46,7 @@ MODULES: Final = (
     "batches",
     "binding",
     "canonical_json",
+    "causes",
     "choosing",
     "commands",
     "convert",

@@ -1,8 +1,7 @@
 """The root of the exception tree, with its families."""
 
 import inspect
-from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from sslm.errors.showing import presentable
 from sslm.errors.status import Status
@@ -15,14 +14,10 @@ class SslmError(Exception):
     A subclass states its ``status``, its facts as annotated attributes, and a ``message`` in
     :meth:`str.format` syntax over those facts. The facts are the constructor's arguments, in the
     order of their annotations, and are what pickle sends, so every exception survives it.
-
-    A class that stands for several causes states their numbers in ``causes``, by its fact ``what``;
-    the status of an exception is then the number of its own cause.
     """
 
     status: ClassVar[Status] = Status.INTERNAL
     message: ClassVar[str] = "internal error"
-    causes: ClassVar[Mapping[str, Status]] = {}
     _fact_names: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -32,7 +27,7 @@ class SslmError(Exception):
         cls._fact_names = (*cls._fact_names, *own)
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        names = self._fact_names
+        names = self.fact_names()
         facts = dict(zip(names, values, strict=False)) | named
         # The count too: a fact that is given twice would silently replace itself.
         if len(values) + len(named) != len(names) or set(facts) != set(names):
@@ -40,12 +35,23 @@ class SslmError(Exception):
         super().__init__(*(facts[name] for name in names))
         for name in names:
             setattr(self, name, facts[name])
-        if self.causes:
-            vars(self)["status"] = self.causes[facts["what"]]
+
+    @property
+    def cause(self) -> str:
+        """What JSON output calls the cause: the class, unless that stands for many causes."""
+        return type(self).__name__
+
+    def fact_names(self) -> tuple[str, ...]:
+        """Return the names of the facts, in the order of the constructor."""
+        return self._fact_names
 
     def facts(self) -> dict[str, object]:
         """Return the facts by name, in the order of the constructor."""
-        return {name: getattr(self, name) for name in self._fact_names}
+        return {name: getattr(self, name) for name in self.fact_names()}
+
+    def with_facts(self, **others: object) -> Self:
+        """Return an error of the same cause in which some facts have other values."""
+        return type(self)(**self.facts() | others)
 
     def template(self) -> str:
         """Return the message with the names of facts in it; what depends on facts overrides it."""

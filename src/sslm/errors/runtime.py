@@ -1,9 +1,9 @@
 """Errors of requests, sequences and their memory."""
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Final
 
 from sslm.errors.base import ArgumentError, NumericError, ResourceError, StateError
+from sslm.errors.causes import Cause, ManyCausesError
 from sslm.errors.status import Status
 
 
@@ -230,27 +230,26 @@ class ModelHeldError(StateError):
     prefixes: int
 
 
-class SnapshotMismatchError(ArgumentError):
+_DIFFERS: Final = Cause(
+    "SnapshotMismatchError",
+    "the saved state and the sequence differ in {what}: {found}, expected {expected}",
+    ("what", "found", "expected"),
+)
+
+
+class SnapshotMismatchError(ManyCausesError, ArgumentError):
     """A sequence was to continue from a state that does not fit it; `status` says in what."""
 
-    status = Status.SNAPSHOT_SCHEMA
-    message = "the saved state and the sequence differ in {what}: {found}, expected {expected}"
-    causes: ClassVar[Mapping[str, Status]] = {
-        "the schema": Status.SNAPSHOT_SCHEMA,
-        "the model": Status.SNAPSHOT_MODEL,
-        "the KV pool": Status.SNAPSHOT_POOL,
-        "the rows of a chunk": Status.SNAPSHOT_CHUNK_ROWS,
-        "the rows that are scored": Status.SNAPSHOT_SCORED_ROWS,
-    }
-    what: Literal[
-        "the schema",
-        "the model",
-        "the KV pool",
-        "the rows of a chunk",
-        "the rows that are scored",
-    ]
-    found: str
-    expected: str
+    causes: ClassVar = dict.fromkeys(
+        (
+            Status.SNAPSHOT_SCHEMA,
+            Status.SNAPSHOT_MODEL,
+            Status.SNAPSHOT_POOL,
+            Status.SNAPSHOT_CHUNK_ROWS,
+            Status.SNAPSHOT_SCORED_ROWS,
+        ),
+        _DIFFERS,
+    )
 
 
 class PlanMismatchError(ArgumentError):

@@ -1,9 +1,9 @@
 """What can be wrong with a text, a vocabulary or a chat template."""
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Final
 
 from sslm.errors.base import ArgumentError, ArtifactError, ResourceError
+from sslm.errors.causes import Cause, ManyCausesError
 from sslm.errors.status import Status
 
 
@@ -52,22 +52,20 @@ class TextBytesError(ArgumentError):
     limit_bytes: int
 
 
-class TokenizerMemoryError(ResourceError):
+_TOO_MUCH: Final = Cause(
+    "TokenizerMemoryError",
+    "{task} may take {needed_bytes} bytes of memory for a moment, and {what} leaves {free_bytes}; "
+    "give it less text, or raise that limit",
+    ("task", "needed_bytes", "what", "free_bytes"),
+)
+
+
+class TokenizerMemoryError(ManyCausesError, ResourceError):
     """There may not be the memory to tokenize a text, or to build a tokenizer."""
 
-    status = Status.TOKENIZER_MEMORY_BUDGET
-    causes: ClassVar[Mapping[str, Status]] = {
-        "memory_bytes": Status.TOKENIZER_MEMORY_BUDGET,
-        "the address-space limit": Status.TOKENIZER_ADDRESS_SPACE,
-    }
-    message = (
-        "{task} may take {needed_bytes} bytes of memory for a moment, and {what} leaves "
-        "{free_bytes}; give it less text, or raise that limit"
+    causes: ClassVar = dict.fromkeys(
+        (Status.TOKENIZER_MEMORY_BUDGET, Status.TOKENIZER_ADDRESS_SPACE), _TOO_MUCH
     )
-    task: str
-    needed_bytes: int
-    what: Literal["memory_bytes", "the address-space limit"]
-    free_bytes: int
 
 
 class TextNotEncodableError(ArgumentError):

@@ -122,7 +122,7 @@ class LineMaker:
                 "message": str(presentable(str(error))),
                 "type": "invalid_request_error",
                 "param": None,
-                "code": type(error).__name__,
+                "code": error.cause,
                 "status": int(error.status),
             }
         }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sslm import limits
 from sslm.errors.runtime import MemoryBudgetError
+from sslm.errors.status import Status
 from sslm.errors.text import TextBytesError, TokenizerMemoryError
 from sslm.memory import free_address_space_bytes
 
@@ -56,7 +57,13 @@ class TextBounds:
             lease = self.admit(task, counted_bytes)
         except MemoryBudgetError as error:
             free_bytes = error.limit_bytes - (error.needed_bytes - counted_bytes)
-            raise TokenizerMemoryError(task, counted_bytes, "memory_bytes", free_bytes) from error
+            raise TokenizerMemoryError(
+                Status.TOKENIZER_MEMORY_BUDGET,
+                task=task,
+                needed_bytes=counted_bytes,
+                what="memory_bytes",
+                free_bytes=free_bytes,
+            ) from error
         with lease:
             yield
 
@@ -65,4 +72,10 @@ def require_address_space(task: str, needed_bytes: int) -> None:
     """Raise TokenizerMemoryError if the system's limit for this process leaves fewer bytes."""
     free_bytes = free_address_space_bytes()
     if free_bytes is not None and needed_bytes > free_bytes:
-        raise TokenizerMemoryError(task, needed_bytes, "the address-space limit", free_bytes)
+        raise TokenizerMemoryError(
+            Status.TOKENIZER_ADDRESS_SPACE,
+            task=task,
+            needed_bytes=needed_bytes,
+            what="the address-space limit",
+            free_bytes=free_bytes,
+        )

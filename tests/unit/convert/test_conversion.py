@@ -20,9 +20,9 @@ from sslm.errors.artifact import DiskFullError, StorageFailedError, UnwritableFi
 from sslm.errors.base import SslmError
 from sslm.errors.commands import OutputExistsError, OutputNotFileError
 from sslm.errors.convert import ConversionDiffersError
-from sslm.errors.gguf import GgufWeightTooLargeError
 from sslm.errors.model import SourceTensorMissingError
 from sslm.errors.runtime import OptionRangeError
+from sslm.errors.status import Status
 from sslm.formats.gguf.file import read_gguf
 from sslm.formats.gguf.tensors import dequantize
 from sslm.opening.runner import Runner, open_backend
@@ -31,6 +31,7 @@ from sslm.program.tensors import Tensors
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
+from tests.causes import Kind, raises
 from tests.gguf_files import random_llama_gguf
 from tests.special_files import KINDS, make_special
 
@@ -107,7 +108,7 @@ def test_a_weight_that_is_too_large_is_named(tmp_path: Path, name: str, size: fl
     if (name, size) == ("output_norm.weight", 1e10):
         convert_gguf(path, tmp_path / "out.sslm")  # Nothing comes after it but the choice.
         return
-    with pytest.raises(GgufWeightTooLargeError) as caught:
+    with raises(Status.GGUF_WEIGHT_TOO_LARGE) as caught:
         convert_gguf(path, tmp_path / "out.sslm", on_progress=lambda what, *_: seen.append(what))
     assert caught.value.args == (name, index, float(np.float32(size)))
     if abs(size) > 1e30 and not name.endswith(".bias"):
@@ -245,11 +246,11 @@ class WrongBackend(NativeBackend):
         return super().compile(program, wrong, **options)
 
 
-def expect_failure(source: Path, out: Path, error: type[SslmError]) -> SslmError:
+def expect_failure(source: Path, out: Path, error: Kind) -> SslmError:
     """Convert over an older file, which must survive; return the error."""
     out.write_bytes(b"older")
     before = names(out.parent)
-    with pytest.raises(error) as caught:
+    with raises(error) as caught:
         convert_gguf(source, out)
     assert names(out.parent) == before
     assert out.read_bytes() == b"older"
@@ -273,7 +274,7 @@ def test_an_artifact_that_fails_verification_gets_no_name(
     ],
 )
 def test_a_disk_that_fails_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[SslmError]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: Kind
 ) -> None:
     def fail(handle: int) -> None:
         raise OSError(number, os.strerror(number))

@@ -11,13 +11,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sslm.convert.source import GgufModelSource
-from sslm.errors.base import ArtifactError
-from sslm.errors.gguf import (
-    GgufMissingKeyError,
-    GgufNonFiniteWeightError,
-    GgufValueOutOfRangeError,
-    GgufWrongValueTypeError,
-)
 from sslm.errors.model import (
     HeadCountError,
     HeadDimError,
@@ -36,7 +29,9 @@ from sslm.errors.model import (
     UnsupportedRopeScalingError,
     VocabSizeError,
 )
+from sslm.errors.status import Status
 from sslm.model.config import ModelConfig, RopePairing, RopeScaling, RopeScalingKind, weight_shapes
+from tests.causes import Kind, kind_of, raises
 from tests.data import shared_data
 
 HIDDEN, INTERMEDIATE, HEADS, KV_HEADS, VOCAB, LAYERS = 12, 20, 3, 1, 5, 2
@@ -248,17 +243,17 @@ def test_rope_scaling(tmp_path: Path, edits: list[Edit], expected: RopeScaling |
     ("edit", "error"),
     [
         (lambda m, _: m.update({"general.architecture": "mamba"}), UnsupportedArchitectureError),
-        (lambda m, _: m.pop("general.architecture"), GgufMissingKeyError),
-        (lambda m, _: m.pop("tokenizer.ggml.tokens"), GgufMissingKeyError),
-        (drop("block_count"), GgufMissingKeyError),
-        (drop("context_length"), GgufMissingKeyError),
-        (drop("attention.head_count"), GgufMissingKeyError),
-        (drop("attention.layer_norm_rms_epsilon"), GgufMissingKeyError),
-        (put("block_count", np.float32(2)), GgufWrongValueTypeError),
-        (put("rope.freq_base", np.float32("inf")), GgufValueOutOfRangeError),
-        (put("rope.freq_base", np.float32("nan")), GgufValueOutOfRangeError),
-        (put("rope.freq_base", np.float32(-1)), GgufValueOutOfRangeError),
-        (put("attention.head_count", np.uint32(0)), GgufValueOutOfRangeError),
+        (lambda m, _: m.pop("general.architecture"), Status.GGUF_MISSING_KEY),
+        (lambda m, _: m.pop("tokenizer.ggml.tokens"), Status.GGUF_MISSING_KEY),
+        (drop("block_count"), Status.GGUF_MISSING_KEY),
+        (drop("context_length"), Status.GGUF_MISSING_KEY),
+        (drop("attention.head_count"), Status.GGUF_MISSING_KEY),
+        (drop("attention.layer_norm_rms_epsilon"), Status.GGUF_MISSING_KEY),
+        (put("block_count", np.float32(2)), Status.GGUF_WRONG_VALUE_TYPE),
+        (put("rope.freq_base", np.float32("inf")), Status.GGUF_VALUE_OUT_OF_RANGE),
+        (put("rope.freq_base", np.float32("nan")), Status.GGUF_VALUE_OUT_OF_RANGE),
+        (put("rope.freq_base", np.float32(-1)), Status.GGUF_VALUE_OUT_OF_RANGE),
+        (put("attention.head_count", np.uint32(0)), Status.GGUF_VALUE_OUT_OF_RANGE),
         (put("rope.freq_base", np.float32(0)), ModelNumberError),
         (put("attention.layer_norm_rms_epsilon", np.float32(0)), ModelNumberError),
         (put("rope.scaling.factor", np.float32(0.5)), ModelNumberError),
@@ -279,7 +274,7 @@ def test_rope_scaling(tmp_path: Path, edits: list[Edit], expected: RopeScaling |
         (put("attention.head_count_kv", [1, 3]), UnsupportedHyperparameterError),
         (put("attention.head_count_kv", [1, 1, 1]), UnsupportedHyperparameterError),
         (put("attention.head_count_kv", [-1, -1]), UnsupportedHyperparameterError),
-        (put("attention.head_count_kv", [True, True]), GgufWrongValueTypeError),
+        (put("attention.head_count_kv", [True, True]), Status.GGUF_WRONG_VALUE_TYPE),
         (put("attention.sliding_window", np.uint32(63)), UnsupportedHyperparameterError),
         (put("attention.causal", False), UnsupportedHyperparameterError),
         (put("attention.scale", np.float32(0.1)), UnsupportedHyperparameterError),
@@ -303,11 +298,11 @@ def test_rope_scaling(tmp_path: Path, edits: list[Edit], expected: RopeScaling |
         (put_tensor("blk.00.attn_norm.weight", HIDDEN), SourceTensorUnexpectedError),
     ],
 )
-def test_every_defect_has_its_error(tmp_path: Path, edit: Edit, error: type[ArtifactError]) -> None:
+def test_every_defect_has_its_error(tmp_path: Path, edit: Edit, error: Kind) -> None:
     path = model(tmp_path, edit)
-    with pytest.raises(error) as caught:
+    with raises(error) as caught:
         GgufModelSource.open(path)
-    assert type(caught.value) is error
+    assert kind_of(caught.value) is error
 
 
 @pytest.mark.parametrize(
@@ -408,12 +403,12 @@ def test_matrices_go_by_the_names_of_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_size_is_called_as_the_file_calls_it(
-    tmp_path: Path, edits: list[Edit], error: type[ArtifactError], start: str
+    tmp_path: Path, edits: list[Edit], error: Kind, start: str
 ) -> None:
     path = model(tmp_path, *edits)
-    with pytest.raises(error) as caught:
+    with raises(error) as caught:
         GgufModelSource.open(path)
-    assert type(caught.value) is error
+    assert kind_of(caught.value) is error
     assert str(caught.value).startswith(start)
 
 
@@ -446,7 +441,7 @@ def test_linear_and_per_frequency_scaling_together(tmp_path: Path) -> None:
 
 def test_an_infinite_weight_is_found_when_it_is_read(tmp_path: Path) -> None:
     path = model(tmp_path, put_tensor("output_norm.weight", HIDDEN, value=np.inf))
-    with GgufModelSource.open(path) as source, pytest.raises(GgufNonFiniteWeightError):
+    with GgufModelSource.open(path) as source, raises(Status.GGUF_NON_FINITE_WEIGHT):
         source.tensor("final_norm")
 
 

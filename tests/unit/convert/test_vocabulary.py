@@ -8,12 +8,13 @@ import pytest
 
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.errors import text as errors
-from sslm.errors.gguf import GgufMissingKeyError
+from sslm.errors.status import Status
 from sslm.formats.gguf.file import read_gguf
 from sslm.formats.gguf.metadata import GgufMetadata, MetadataArray, MetadataValue
 from sslm.formats.gguf.types import ValueType
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import PreTokenizer, TokenizerKind, TokenType
+from tests.causes import Kind, raises
 from tests.data import shared_data
 from tests.unit.text.vocabularies import published_path, published_tokenizer
 
@@ -118,14 +119,12 @@ def test_llama_3_takes_whole_pieces_and_begins_with_its_token() -> None:
         ({"token_type": _numbers(1)}, errors.VocabularyCountError, "7 tokens but 1 token types"),
         ({"merges": _strings("a b", "ab c")}, errors.MergePartError, "merge 1 joins 'c'"),
         ({"merges": _strings("ab")}, errors.MergePartError, "merge 0 joins ''"),
-        ({"tokens": None}, GgufMissingKeyError, "tokens"),
-        ({"merges": None}, GgufMissingKeyError, "merges"),
+        ({"tokens": None}, Status.GGUF_MISSING_KEY, "tokens"),
+        ({"merges": None}, Status.GGUF_MISSING_KEY, "merges"),
     ],
 )
-def test_defects(
-    changes: Mapping[str, MetadataValue | None], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
+def test_defects(changes: Mapping[str, MetadataValue | None], error: Kind, words: str) -> None:
+    with raises(error, match=words):
         vocabulary_from_gguf(_metadata(changes))
 
 

@@ -167,16 +167,15 @@ def _conversion_problem(file: "GgufFile") -> SslmError | None:
     """Return what would stop a conversion before the first weight is read."""
     from sslm.convert.source import GgufModelSource
     from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
-    from sslm.errors.gguf import GgufUnsupportedTensorTypeError
+    from sslm.formats.gguf.tensors import unsupported_type
 
     try:
         GgufModelSource(file)
         vocabulary_from_gguf(file.metadata)
         chat_template_from_gguf(file.metadata)
         for tensor in file.tensors.values():
-            kind = tensor.tensor_type
-            if not kind.is_supported:
-                raise GgufUnsupportedTensorTypeError(tensor.name, kind.type_id, kind.name)
+            if not tensor.tensor_type.is_supported:
+                return unsupported_type(tensor)
     except SslmError as error:
         return error
     return None

@@ -10,29 +10,9 @@ from typing import Final
 
 from sslm import limits
 from sslm.closing import Closing
-from sslm.errors.gguf import (
-    GgufAlignmentError,
-    GgufBigEndianError,
-    GgufBoolError,
-    GgufDataEndError,
-    GgufDimensionCountError,
-    GgufDuplicateKeyError,
-    GgufDuplicateTensorError,
-    GgufEmptyDimensionError,
-    GgufKeyError,
-    GgufMagicError,
-    GgufNestedArrayError,
-    GgufPartialBlockError,
-    GgufRemovedTensorTypeError,
-    GgufTensorNameError,
-    GgufTensorOffsetError,
-    GgufTensorPastEndError,
-    GgufTensorTooLargeError,
-    GgufUnknownTensorTypeError,
-    GgufUnknownValueTypeError,
-    GgufVersionError,
-)
+from sslm.errors.gguf import GgufError
 from sslm.errors.reading import FieldTooLargeError
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
 from sslm.formats.gguf.metadata import GgufMetadata, MetadataArray, MetadataValue, Scalar
 from sslm.formats.gguf.types import (
@@ -174,7 +154,9 @@ def _parse(content: memoryview, mapped_file: MappedFile | None) -> GgufFile:
     for index in range(tensor_count):
         entry = _read_tensor_entry(reader, index)
         if entry.name in entries:
-            raise GgufDuplicateTensorError(entry.name, reader.position)
+            raise GgufError(
+                Status.GGUF_DUPLICATE_TENSOR, name=entry.name, offset_bytes=reader.position
+            )
         entries[entry.name] = entry
     tensors = _locate_all(reader, entries.values(), alignment_bytes)
     return GgufFile(
@@ -190,13 +172,15 @@ def _parse(content: memoryview, mapped_file: MappedFile | None) -> GgufFile:
 def _read_version(reader: BoundedReader) -> int:
     magic = bytes(reader.take("magic", size_bytes=min(4, reader.size_bytes)))
     if magic != _MAGIC:
-        raise GgufMagicError(magic)
+        raise GgufError(Status.GGUF_MAGIC, found=magic)
     version = reader.u32("version", at_most=U32_MAX)
     # Small numbers have their low half set; in the other byte order it comes out as zero.
     if version and version & 0xFFFF == 0:
-        raise GgufBigEndianError(int.from_bytes(version.to_bytes(4, "little"), "big"))
+        raise GgufError(
+            Status.GGUF_BIG_ENDIAN, version=int.from_bytes(version.to_bytes(4, "little"), "big")
+        )
     if version not in _VERSIONS:
-        raise GgufVersionError(version)
+        raise GgufError(Status.GGUF_VERSION, found=version)
     return version
 
 
@@ -204,7 +188,7 @@ def _alignment_bytes(metadata: GgufMetadata) -> int:
     found = metadata.u32_or(_ALIGNMENT_KEY, _DEFAULT_ALIGNMENT_BYTES, at_most=U32_MAX)
     at_least, at_most = limits.GGUF_ALIGNMENT_BYTES_MIN, limits.GGUF_ALIGNMENT_BYTES_MAX
     if not at_least <= found <= at_most or found & (found - 1):
-        raise GgufAlignmentError(found, at_least, at_most)
+        raise GgufError(Status.GGUF_ALIGNMENT, found=found, at_least=at_least, at_most=at_most)
     return found
 
 
@@ -217,9 +201,9 @@ def _read_metadata(reader: BoundedReader, key_count: int) -> dict[str, MetadataV
     for index in range(key_count):
         key = reader.utf8(f"metadata key {index}", at_most=limits.GGUF_KEY_SIZE_BYTES_MAX)
         if not key or not key.isascii() or not key.isprintable():
-            raise GgufKeyError(key, reader.position)
+            raise GgufError(Status.GGUF_KEY, key=key, offset_bytes=reader.position)
         if key in values:
-            raise GgufDuplicateKeyError(key, reader.position)
+            raise GgufError(Status.GGUF_DUPLICATE_KEY, key=key, offset_bytes=reader.position)
         values[key] = _read_value(reader, key, start + budget)
         if reader.position > start + budget:
             raise FieldTooLargeError("size of metadata", start, reader.position - start, budget)
@@ -232,7 +216,9 @@ def _read_value_type(reader: BoundedReader, key: str) -> ValueType:
     try:
         return ValueType(type_id)
     except ValueError:
-        raise GgufUnknownValueTypeError(key, type_id, offset) from None
+        raise GgufError(
+            Status.GGUF_UNKNOWN_VALUE_TYPE, key=key, type_id=type_id, offset_bytes=offset
+        ) from None
 
 
 def _read_value(reader: BoundedReader, key: str, end_at_most: int) -> MetadataValue:
@@ -254,7 +240,7 @@ def _read_array(reader: BoundedReader, key: str, end_at_most: int) -> MetadataAr
     offset = reader.position
     item_type = _read_value_type(reader, key)
     if item_type is ValueType.ARRAY:
-        raise GgufNestedArrayError(key, offset)
+        raise GgufError(Status.GGUF_NESTED_ARRAY, key=key, offset_bytes=offset)
     item_size_bytes = ITEM_SIZES_BYTES[item_type]
     count = reader.count_u64(
         f"item count of {key}",
@@ -281,7 +267,9 @@ def _read_bools(reader: BoundedReader, key: str, count: int) -> bytes:
     content = bytes(reader.take(key, size_bytes=count))
     wrong = content.translate(None, b"\0\1")
     if wrong:
-        raise GgufBoolError(key, wrong[0], start + content.index(wrong[:1]))
+        raise GgufError(
+            Status.GGUF_BOOL, key=key, found=wrong[0], offset_bytes=start + content.index(wrong[:1])
+        )
     return content
 
 
@@ -295,11 +283,17 @@ def _row_size_bytes(shape: tuple[int, ...], tensor_type: TensorType) -> int:
 def _read_tensor_entry(reader: BoundedReader, index: int) -> _TensorEntry:
     name = reader.utf8(f"name of tensor {index}", at_most=limits.GGUF_TENSOR_NAME_SIZE_BYTES_MAX)
     if not name or not name.isprintable():
-        raise GgufTensorNameError(name, reader.position)
+        raise GgufError(Status.GGUF_TENSOR_NAME, name=name, offset_bytes=reader.position)
     shape = _read_shape(reader, name)
     tensor_type = _tensor_type(name, reader.u32(f"type of tensor {name}", at_most=U32_MAX))
     if shape[-1] % tensor_type.block_elements:
-        raise GgufPartialBlockError(name, shape[-1], tensor_type.name, tensor_type.block_elements)
+        raise GgufError(
+            Status.GGUF_PARTIAL_BLOCK,
+            name=name,
+            row_elements=shape[-1],
+            type_name=tensor_type.name,
+            block_elements=tensor_type.block_elements,
+        )
     return _TensorEntry(
         name=name,
         shape=shape,
@@ -311,24 +305,39 @@ def _read_tensor_entry(reader: BoundedReader, index: int) -> _TensorEntry:
 def _read_shape(reader: BoundedReader, name: str) -> tuple[int, ...]:
     count = reader.u32(f"dimension count of tensor {name}", at_most=U32_MAX)
     if not 1 <= count <= limits.GGUF_DIMENSION_COUNT_MAX:
-        raise GgufDimensionCountError(name, count, limits.GGUF_DIMENSION_COUNT_MAX)
+        raise GgufError(
+            Status.GGUF_DIMENSION_COUNT,
+            name=name,
+            found=count,
+            at_most=limits.GGUF_DIMENSION_COUNT_MAX,
+        )
     sizes = [
         reader.u64(f"dimension {index} of tensor {name}", at_most=U64_MAX) for index in range(count)
     ]
     # GGUF lists the innermost dimension first. Reverse here once, so nobody else has to know.
     shape = tuple(reversed(sizes))
     if 0 in shape:
-        raise GgufEmptyDimensionError(name, shape)
+        raise GgufError(Status.GGUF_EMPTY_DIMENSION, name=name, shape=shape)
     if prod(shape) > limits.GGUF_TENSOR_ELEMENT_COUNT_MAX:
-        raise GgufTensorTooLargeError(name, shape, limits.GGUF_TENSOR_ELEMENT_COUNT_MAX)
+        raise GgufError(
+            Status.GGUF_TENSOR_TOO_LARGE,
+            name=name,
+            shape=shape,
+            at_most=limits.GGUF_TENSOR_ELEMENT_COUNT_MAX,
+        )
     return shape
 
 
 def _tensor_type(name: str, type_id: int) -> TensorType:
     if type_id in REMOVED_TENSOR_TYPES:
-        raise GgufRemovedTensorTypeError(name, type_id, REMOVED_TENSOR_TYPES[type_id])
+        raise GgufError(
+            Status.GGUF_REMOVED_TENSOR_TYPE,
+            name=name,
+            type_id=type_id,
+            type_name=REMOVED_TENSOR_TYPES[type_id],
+        )
     if type_id not in TENSOR_TYPES:
-        raise GgufUnknownTensorTypeError(name, type_id)
+        raise GgufError(Status.GGUF_UNKNOWN_TENSOR_TYPE, name=name, type_id=type_id)
     return TENSOR_TYPES[type_id]
 
 
@@ -348,14 +357,26 @@ def _locate_all(
         offset = data_start + entry.relative_offset_bytes
         reader.require_aligned(entry.name, offset_bytes=offset, alignment_bytes=alignment_bytes)
         if offset != padded_end:
-            raise GgufTensorOffsetError(entry.name, offset, padded_end, before)
+            raise GgufError(
+                Status.GGUF_TENSOR_OFFSET,
+                name=entry.name,
+                offset_bytes=offset,
+                expected_bytes=padded_end,
+                before=before,
+            )
         found[entry.name] = _locate(reader, entry, offset)
         ends[entry.name] = offset + found[entry.name].data.nbytes
         padded_end = _padded(ends[entry.name], alignment_bytes)
         before = f"the padded end of {entry.name!r} ({entry.tensor_type.name})"
     if found and padded_end < reader.size_bytes:
         *_, last = found.values()
-        raise GgufDataEndError(last.name, last.tensor_type.name, padded_end, reader.size_bytes)
+        raise GgufError(
+            Status.GGUF_DATA_END,
+            name=last.name,
+            type_name=last.tensor_type.name,
+            expected_bytes=padded_end,
+            file_size_bytes=reader.size_bytes,
+        )
     # Offsets come first: of a wrong type, they tell more than weights where padding should be.
     for name, end in ends.items():
         size_bytes = min(_padded(end, alignment_bytes), reader.size_bytes) - end
@@ -367,7 +388,13 @@ def _locate_all(
 def _locate(reader: BoundedReader, entry: _TensorEntry, offset: int) -> GgufTensor:
     size_bytes = prod(entry.shape[:-1]) * _row_size_bytes(entry.shape, entry.tensor_type)
     if offset + size_bytes > reader.size_bytes:
-        raise GgufTensorPastEndError(entry.name, offset, size_bytes, reader.size_bytes)
+        raise GgufError(
+            Status.GGUF_TENSOR_PAST_END,
+            name=entry.name,
+            offset_bytes=offset,
+            size_bytes=size_bytes,
+            file_size_bytes=reader.size_bytes,
+        )
     return GgufTensor(
         name=entry.name,
         shape=entry.shape,

@@ -5,11 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sslm.errors.gguf import (
-    GgufMissingKeyError,
-    GgufValueOutOfRangeError,
-    GgufWrongValueTypeError,
-)
+from sslm.errors.gguf import GgufError
+from sslm.errors.status import Status
 from sslm.formats.gguf.types import NUMBER_CODES, ValueType
 
 _D = TypeVar("_D")
@@ -55,10 +52,10 @@ class MetadataValue:
 class GgufMetadata:
     """Values by key, read through accessors that state the type and the limits.
 
-    An accessor raises GgufMissingKeyError if the key is not there, GgufWrongValueTypeError if the
-    value is of another type (there are no conversions), and GgufValueOutOfRangeError if it is
-    outside the limits. Its ``_or`` variant returns *default* for a missing key, and is as strict
-    about one that is there.
+    An accessor raises GgufError if the key is not there (GGUF_MISSING_KEY), if the value is of
+    another type (GGUF_WRONG_VALUE_TYPE; there are no conversions) or if it is outside the limits
+    (GGUF_VALUE_OUT_OF_RANGE). Its ``_or`` variant returns *default* for a missing key, and is as
+    strict about one that is there.
 
     Args:
         values: In the order of the file.
@@ -81,7 +78,7 @@ class GgufMetadata:
         try:
             return self._values[key]
         except KeyError:
-            raise GgufMissingKeyError(key, "a value") from None
+            raise GgufError(Status.GGUF_MISSING_KEY, key=key, expected="a value") from None
 
     # Single values.
 
@@ -167,7 +164,14 @@ class GgufMetadata:
         for index, item in enumerate(found):
             if not -_F32_MAX <= item <= _F32_MAX:
                 what = f"item {index}"
-                raise GgufValueOutOfRangeError(key, what, item, -_F32_MAX, _F32_MAX)
+                raise GgufError(
+                    Status.GGUF_VALUE_OUT_OF_RANGE,
+                    key=key,
+                    what=what,
+                    found=item,
+                    at_least=-_F32_MAX,
+                    at_most=_F32_MAX,
+                )
         return found
 
     def f32_array_or(
@@ -180,9 +184,11 @@ class GgufMetadata:
         expected = f"one {value_type.name.lower()}"
         found = self._values.get(key)
         if found is None:
-            raise GgufMissingKeyError(key, expected)
+            raise GgufError(Status.GGUF_MISSING_KEY, key=key, expected=expected)
         if found.value_type is not value_type or isinstance(found.value, MetadataArray):
-            raise GgufWrongValueTypeError(key, str(found), expected)
+            raise GgufError(
+                Status.GGUF_WRONG_VALUE_TYPE, key=key, found=str(found), expected=expected
+            )
         return found.value
 
     def _array(
@@ -191,10 +197,12 @@ class GgufMetadata:
         expected = f"an array of {item_type.name.lower()}"
         found = self._values.get(key)
         if found is None:
-            raise GgufMissingKeyError(key, expected)
+            raise GgufError(Status.GGUF_MISSING_KEY, key=key, expected=expected)
         array = found.value
         if not isinstance(array, MetadataArray) or array.item_type is not item_type:
-            raise GgufWrongValueTypeError(key, str(found), expected)
+            raise GgufError(
+                Status.GGUF_WRONG_VALUE_TYPE, key=key, found=str(found), expected=expected
+            )
         _require_range(key, "the number of items", array.count, at_least, at_most)
         return array
 
@@ -207,4 +215,11 @@ def _require_range(
 ) -> None:
     # Written so that a value that is not a number fails too.
     if not at_least <= found <= at_most:
-        raise GgufValueOutOfRangeError(key, what, found, at_least, at_most)
+        raise GgufError(
+            Status.GGUF_VALUE_OUT_OF_RANGE,
+            key=key,
+            what=what,
+            found=found,
+            at_least=at_least,
+            at_most=at_most,
+        )

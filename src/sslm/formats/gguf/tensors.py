@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sslm import limits
-from sslm.errors.gguf import GgufNonFiniteWeightError, GgufUnsupportedTensorTypeError
+from sslm.errors.gguf import GgufError
+from sslm.errors.status import Status
 from sslm.formats.gguf.file import GgufTensor
 
 Float32Array = NDArray[np.float32]
@@ -34,8 +35,8 @@ def dequantize_rows(tensor: GgufTensor, *, first_row: int, row_count: int) -> Fl
         A new float32 array [row_count, innermost dimension], all of it finite.
 
     Raises:
-        GgufUnsupportedTensorTypeError: If the type has no rule here.
-        GgufNonFiniteWeightError: At the first element that is infinite or not a number.
+        GgufError: If the type has no rule here, or at the first element that is infinite or not a
+            number.
     """
     kind = tensor.tensor_type
     rule = _rule(tensor)
@@ -65,7 +66,12 @@ def _require_finite(
         at = int(np.argmin(finite))
         before = first_row * tensor.shape[-1] + first_block * tensor.tensor_type.block_elements
         index = tuple(int(i) for i in np.unravel_index(before + at, tensor.shape))
-        raise GgufNonFiniteWeightError(tensor.name, index, float(part.ravel()[at]))
+        raise GgufError(
+            Status.GGUF_NON_FINITE_WEIGHT,
+            name=tensor.name,
+            index=index,
+            found=float(part.ravel()[at]),
+        )
 
 
 # Rules: uint8 [blocks, block_size_bytes] -> float32 [blocks, block_elements].
@@ -73,11 +79,22 @@ def _require_finite(
 _Rule = Callable[[_ByteArray], Float32Array]
 
 
+def unsupported_type(tensor: GgufTensor) -> GgufError:
+    """Return the error of a tensor whose type has no rule here."""
+    kind = tensor.tensor_type
+    return GgufError(
+        Status.GGUF_UNSUPPORTED_TENSOR_TYPE,
+        name=tensor.name,
+        type_id=kind.type_id,
+        type_name=kind.name,
+    )
+
+
 def _rule(tensor: GgufTensor) -> _Rule:
-    """Return the rule for the tensor's type, or raise GgufUnsupportedTensorTypeError."""
+    """Return the rule for the tensor's type, or raise GgufError."""
     kind = tensor.tensor_type
     if not kind.is_supported:
-        raise GgufUnsupportedTensorTypeError(tensor.name, kind.type_id, kind.name)
+        raise unsupported_type(tensor)
     if kind.name in _OWN_RULES:
         return _OWN_RULES[kind.name]
     # The package takes a tenth of a second to import, so it is asked for only when it is used.
@@ -91,7 +108,7 @@ def _rule(tensor: GgufTensor) -> _Rule:
             raise
         except Exception as error:
             # An older version of the package knows fewer types, and says so in several ways.
-            raise GgufUnsupportedTensorTypeError(tensor.name, kind.type_id, kind.name) from error
+            raise unsupported_type(tensor) from error
         found: Float32Array = row.reshape(-1, kind.block_elements)
         return found
 

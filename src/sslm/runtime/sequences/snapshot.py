@@ -14,6 +14,7 @@ from sslm.errors.runtime import (
     SequenceNotFreshError,
     SnapshotMismatchError,
 )
+from sslm.errors.status import Status
 from sslm.program.choice import Choice
 from sslm.program.choice_data import ChoiceData
 from sslm.program.plan import DIGEST_SIZE_BYTES
@@ -399,8 +400,12 @@ def _require_same_schema(binding: Binding | None, point: SchemaPoint | None) -> 
         return
     expected = None if binding is None else binding.schema.digest
     if binding is None or point.digest != expected:
-        found = point.digest.hex()
-        raise SnapshotMismatchError("the schema", found, expected.hex() if expected else "none")
+        raise SnapshotMismatchError(
+            Status.SNAPSHOT_SCHEMA,
+            what="the schema",
+            found=point.digest.hex(),
+            expected=expected.hex() if expected else "none",
+        )
     if not binding.fits(point.place):
         needed = point.place.token_count + binding.schema.distance(point.place.state)
         raise SchemaBudgetTokensError(binding.answer_tokens or 0, needed)
@@ -418,10 +423,19 @@ def _require_fit(state: SequenceState, snapshot: Snapshot) -> None:
     if state.token_count:
         raise SequenceNotFreshError(state.token_count)
     if snapshot.model_id != state.model_id:
-        found, expected = snapshot.model_id.hex(), state.model_id.hex()
-        raise SnapshotMismatchError("the model", found, expected)
+        raise SnapshotMismatchError(
+            Status.SNAPSHOT_MODEL,
+            what="the model",
+            found=snapshot.model_id.hex(),
+            expected=state.model_id.hex(),
+        )
     if snapshot.hold.pool is not state.hold.pool:
-        raise SnapshotMismatchError("the KV pool", "another one", "the sequence's own")
+        raise SnapshotMismatchError(
+            Status.SNAPSHOT_POOL,
+            what="the KV pool",
+            found="another one",
+            expected="the sequence's own",
+        )
     if snapshot.token_count > state.options.context_tokens:
         raise state.program.too_long(snapshot.token_count, state.options.context_tokens)
     if snapshot.in_flight is not None:
@@ -432,10 +446,20 @@ def _require_chunk_fit(state: SequenceState, in_flight: InFlight) -> None:
     """Refuse a chunk of more rows, or of more rows to score, than the sequence has room for."""
     rows, longest = len(in_flight.token_ids), state.options.chunk_tokens
     if rows > longest:
-        raise SnapshotMismatchError("the rows of a chunk", str(rows), f"at most {longest}")
+        raise SnapshotMismatchError(
+            Status.SNAPSHOT_CHUNK_ROWS,
+            what="the rows of a chunk",
+            found=str(rows),
+            expected=f"at most {longest}",
+        )
     scored = rows - in_flight.first_logits_row
     if scored > 1 and not state.options.has_all_logits:
-        raise SnapshotMismatchError("the rows that are scored", str(scored), "at most 1")
+        raise SnapshotMismatchError(
+            Status.SNAPSHOT_SCORED_ROWS,
+            what="the rows that are scored",
+            found=str(scored),
+            expected="at most 1",
+        )
 
 
 def _resume(state: SequenceState, struct: SequenceStruct, in_flight: InFlight) -> None:

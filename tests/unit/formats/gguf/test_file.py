@@ -9,15 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sslm.errors.gguf import (
-    GgufMissingKeyError,
-    GgufValueOutOfRangeError,
-    GgufWrongValueTypeError,
-)
 from sslm.errors.reading import UnreadableFileError
+from sslm.errors.status import Status
 from sslm.formats.gguf.file import GgufFile, read_gguf
 from sslm.formats.gguf.types import ValueType
 from tests.call_count import calls_of
+from tests.causes import raises
 from tests.data import shared_data
 from tests.gguf_files import (
     Typed,
@@ -139,14 +136,14 @@ def test_accessors_return_values_within_limits() -> None:
 
 def test_missing_keys_are_named_or_replaced() -> None:
     metadata = metadata_file({"k": 1}).metadata
-    with pytest.raises(GgufMissingKeyError) as caught:
+    with raises(Status.GGUF_MISSING_KEY) as caught:
         metadata.u32("llama.block_count", at_most=9)
     assert str(caught.value) == (
         "metadata key 'llama.block_count' is missing; one uint32 is expected"
     )
-    with pytest.raises(GgufMissingKeyError):
+    with raises(Status.GGUF_MISSING_KEY):
         metadata.strings("tokens", at_most=9)
-    with pytest.raises(GgufMissingKeyError):
+    with raises(Status.GGUF_MISSING_KEY):
         metadata["no"]
     assert metadata.u32_or("no", None, at_most=9) is None
     assert metadata.f32_or("no", 1.0, at_least=0, at_most=2) == 1.0
@@ -160,15 +157,15 @@ def test_missing_keys_are_named_or_replaced() -> None:
 @pytest.mark.parametrize("value", [Typed("u64", 1), Typed("i32", 1), 1.0, True, "1", [1]])
 def test_other_types_are_not_converted(value: Value) -> None:
     metadata = metadata_file({"k": value}).metadata
-    with pytest.raises(GgufWrongValueTypeError):
+    with raises(Status.GGUF_WRONG_VALUE_TYPE):
         metadata.u32("k", at_most=9)
-    with pytest.raises(GgufWrongValueTypeError):
+    with raises(Status.GGUF_WRONG_VALUE_TYPE):
         metadata.u32_or("k", None, at_most=9)
 
 
 def test_a_wrong_type_says_what_was_found() -> None:
     metadata = metadata_file({"tokens": [1, 2, 3]}).metadata
-    with pytest.raises(GgufWrongValueTypeError) as caught:
+    with raises(Status.GGUF_WRONG_VALUE_TYPE) as caught:
         metadata.strings("tokens", at_most=9)
     assert str(caught.value) == (
         "metadata key 'tokens' holds an array of 3 int32, an array of string is expected"
@@ -178,20 +175,20 @@ def test_a_wrong_type_says_what_was_found() -> None:
 def test_values_out_of_range_are_named() -> None:
     values: dict[str, Value] = {"u": 7, "f": float("nan"), "s": "abc", "ss": ["a", "b"]}
     metadata = metadata_file(values | {"x": [0.5, float("inf")]}).metadata
-    with pytest.raises(GgufValueOutOfRangeError) as caught:
+    with raises(Status.GGUF_VALUE_OUT_OF_RANGE) as caught:
         metadata.u32("u", at_least=1, at_most=6)
     assert caught.value.args == ("u", "the value", 7, 1, 6)
-    with pytest.raises(GgufValueOutOfRangeError):
+    with raises(Status.GGUF_VALUE_OUT_OF_RANGE):
         metadata.u32("u", at_least=8, at_most=9)
-    with pytest.raises(GgufValueOutOfRangeError):
+    with raises(Status.GGUF_VALUE_OUT_OF_RANGE):
         metadata.f32("f", at_least=-1e38, at_most=1e38)
-    with pytest.raises(GgufValueOutOfRangeError) as caught:
+    with raises(Status.GGUF_VALUE_OUT_OF_RANGE) as caught:
         metadata.string("s", at_most=2)
     assert caught.value.args == ("s", "the size in bytes", 3, 0, 2)
-    with pytest.raises(GgufValueOutOfRangeError) as caught:
+    with raises(Status.GGUF_VALUE_OUT_OF_RANGE) as caught:
         metadata.strings("ss", at_most=1)
     assert caught.value.args == ("ss", "the number of items", 2, 0, 1)
-    with pytest.raises(GgufValueOutOfRangeError) as caught:
+    with raises(Status.GGUF_VALUE_OUT_OF_RANGE) as caught:
         metadata.f32_array("x", at_most=2)
     assert caught.value.what == "item 1"
 

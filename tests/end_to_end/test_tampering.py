@@ -8,9 +8,10 @@ import pytest
 
 from sslm.artifact import read_artifact
 from sslm.engine.model import Model
-from sslm.errors.artifact import SslmIntegrityError
+from sslm.errors.status import Status
 from sslm.opening.runner import build_program
 from sslm.program.program import Program
+from tests.causes import raises
 from tests.converted import stories_artifact
 from tests.tampering import (
     named_segment,
@@ -54,7 +55,7 @@ def test_the_original_verifies(original: bytes, tmp_path: Path) -> None:
 def test_a_change_without_a_new_seal_does_not_open(original: bytes, tmp_path: Path) -> None:
     path = tmp_path / "broken.sslm"
     path.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
-    with pytest.raises(SslmIntegrityError):
+    with raises(Status.SSLM_INTEGRITY):
         Model(path)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sslm.errors.reading import BadUtf8Error
+from sslm.errors.reading import FieldError
+from sslm.errors.status import Status
 from tests.gguf_files import gguf_bytes
 from tests.hostile import byte_sweep
 from tests.hostile.byte_sweep import (
@@ -94,7 +95,7 @@ def test_an_error_without_a_name_is_a_failure() -> None:
 
 def test_a_named_error_is_counted_with_who_raised_it() -> None:
     def fail(_: int) -> None:
-        raise BadUtf8Error("x", 0, "y")
+        raise FieldError(Status.BAD_UTF8, field="x", offset_bytes=0, reason="y")
 
     found = outcome(fail)
     assert (found.failures, found.refusals) == ([], {Refusal("?", "BadUtf8Error"): 1})
@@ -107,11 +108,11 @@ def test_a_refusal_of_the_untouched_file_is_a_failure() -> None:
     def refuse_elsewhere(_: bytes, at: int) -> None:
         del at
         if os.getpid() != home:
-            raise BadUtf8Error("x", 0, "y")
+            raise FieldError(Status.BAD_UTF8, field="x", offset_bytes=0, reason="y")
 
     found = sweep([Case("case 0", 0, lambda: b"")], refuse_elsewhere, sound=b"")
     assert (found.cases, found.loaded) == (1, 0)
-    assert [one.partition(" B")[0] for one in found.failures] == ["the file as it was:"]
+    assert [one.partition(" FieldError")[0] for one in found.failures] == ["the file as it was:"]
 
 
 def test_a_process_that_dies_is_a_failure_of_its_case() -> None:

@@ -13,13 +13,6 @@ import pytest
 
 from sslm import limits
 from sslm.errors.base import SslmError
-from sslm.errors.reading import (
-    BadUtf8Error,
-    FieldTooLargeError,
-    MisalignedOffsetError,
-    NonZeroPaddingError,
-    TruncatedFileError,
-)
 from sslm.errors.status import Status
 from sslm.formats.gguf.file import read_gguf
 from sslm.formats.gguf.tensors import dequantize
@@ -92,23 +85,23 @@ def test_gguf_big_endian_error() -> None:
 
 @pytest.mark.parametrize("count", [1 << 40, 1 << 63, (1 << 64) - 1, 65537])
 def test_field_too_large_error_for_the_tensor_count(count: int) -> None:
-    error = refused(gguf_header(count, 0) + bytes(1000), FieldTooLargeError)
+    error = refused(gguf_header(count, 0) + bytes(1000), Status.FIELD_TOO_LARGE)
     assert error.args == ("tensor count", 8, count, 65536)
 
 
 @pytest.mark.parametrize("count", [1 << 40, (1 << 64) - 1, 65537])
 def test_field_too_large_error_for_the_key_count(count: int) -> None:
-    error = refused(gguf_header(0, count) + bytes(1000), FieldTooLargeError)
+    error = refused(gguf_header(0, count) + bytes(1000), Status.FIELD_TOO_LARGE)
     assert error.args == ("metadata key count", 16, count, 65536)
 
 
 def test_truncated_file_error_for_the_tensor_count() -> None:
-    error = refused(gguf_header(65536, 0) + bytes(1000), TruncatedFileError)
+    error = refused(gguf_header(65536, 0) + bytes(1000), Status.TRUNCATED_FILE)
     assert error.args == ("tensor count", 16, 65536 * 33, 1008)
 
 
 def test_truncated_file_error_for_the_key_count() -> None:
-    error = refused(gguf_header(0, 65536) + bytes(1000), TruncatedFileError)
+    error = refused(gguf_header(0, 65536) + bytes(1000), Status.TRUNCATED_FILE)
     assert error.args == ("metadata key count", 24, 65536 * 14, 1000)
 
 
@@ -116,7 +109,7 @@ def test_truncated_file_error_for_the_key_count() -> None:
 @pytest.mark.parametrize("count", [1 << 40, (1 << 64) - 1])
 def test_field_too_large_error_for_an_item_count(item_type: int, count: int) -> None:
     data = with_keys(gguf_key("k", ARRAY, array(item_type, count, bytes(1000))))
-    error = refused(data, FieldTooLargeError)
+    error = refused(data, Status.FIELD_TOO_LARGE)
     assert error.args == ("item count of k", 24 + 9 + 4 + 4, count, limits.GGUF_ARRAY_COUNT_MAX)
 
 
@@ -124,7 +117,7 @@ def test_field_too_large_error_for_an_item_count(item_type: int, count: int) -> 
 def test_truncated_file_error_for_an_item_count(item_type: int, size_bytes: int) -> None:
     count = limits.GGUF_ARRAY_COUNT_MAX
     data = with_keys(gguf_key("k", ARRAY, array(item_type, count, bytes(1000))))
-    error = refused(data, TruncatedFileError)
+    error = refused(data, Status.TRUNCATED_FILE)
     assert error.args == ("item count of k", 49, count * size_bytes, 1000)
 
 
@@ -133,23 +126,23 @@ def test_truncated_file_error_for_an_item_count(item_type: int, size_bytes: int)
 
 @pytest.mark.parametrize("size", [65536, 1 << 40, (1 << 64) - 1])
 def test_field_too_large_error_for_a_key(size: int) -> None:
-    error = refused(with_keys(struct.pack("<Q", size) + bytes(100)), FieldTooLargeError)
+    error = refused(with_keys(struct.pack("<Q", size) + bytes(100)), Status.FIELD_TOO_LARGE)
     assert error.args == ("length of metadata key 0", 24, size, 65535)
 
 
 def test_field_too_large_error_for_a_string() -> None:
     data = with_keys(gguf_key("k", STRING, struct.pack("<Q", 1 << 40) + bytes(100)))
-    error = refused(data, FieldTooLargeError)
+    error = refused(data, Status.FIELD_TOO_LARGE)
     assert error.args == ("length of k", 37, 1 << 40, limits.GGUF_STRING_SIZE_BYTES_MAX)
 
 
 def test_field_too_large_error_for_all_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "GGUF_METADATA_SIZE_BYTES_MAX", 100)
     numbers = gguf_key("k", *encode_value([1] * 20))
-    error = refused(with_keys(numbers), FieldTooLargeError)
+    error = refused(with_keys(numbers), Status.FIELD_TOO_LARGE)
     assert error.args == ("size of metadata", 24, len(numbers), 100)
     texts = gguf_key("k", *encode_value(["abc"] * 8))
-    error = refused(with_keys(texts), FieldTooLargeError)
+    error = refused(with_keys(texts), Status.FIELD_TOO_LARGE)
     assert (error.args[0], error.args[3]) == ("size of k", 100 - 25)
     assert len(read_gguf(with_keys(gguf_key("k", *encode_value(["abc"] * 6)))).metadata) == 1
 
@@ -160,18 +153,18 @@ def test_gguf_key_error(key: str) -> None:
 
 
 def test_bad_utf8_error_in_a_key() -> None:
-    error = refused(with_keys(gguf_key(b"ab\xff", *encode_value(1))), BadUtf8Error)
+    error = refused(with_keys(gguf_key(b"ab\xff", *encode_value(1))), Status.BAD_UTF8)
     assert error.args[:2] == ("metadata key 0", 34)
 
 
 def test_bad_utf8_error_in_a_string() -> None:
-    error = refused(with_keys(gguf_key("k", STRING, gguf_string(b"\xc3("))), BadUtf8Error)
+    error = refused(with_keys(gguf_key("k", STRING, gguf_string(b"\xc3("))), Status.BAD_UTF8)
     assert error.args[:2] == ("k", 45)
 
 
 def test_bad_utf8_error_in_an_array() -> None:
     content = gguf_string("ok") + gguf_string(b"a\x80")
-    error = refused(with_keys(gguf_key("k", ARRAY, array(STRING, 2, content))), BadUtf8Error)
+    error = refused(with_keys(gguf_key("k", ARRAY, array(STRING, 2, content))), Status.BAD_UTF8)
     assert error.args[:2] == ("k[1]", 49 + 10 + 8 + 1)
 
 
@@ -218,7 +211,7 @@ def test_gguf_wrong_value_type_error_for_the_alignment() -> None:
 def test_field_too_large_error_for_a_tensor_name() -> None:
     longest = gguf_bytes({}, {"n" * 64: ("F32", np.zeros(1, np.float32))})
     assert list(read_gguf(longest).tensors) == ["n" * 64]
-    error = refused(with_tensors(gguf_tensor("n" * 65, [1], F32, 0)), FieldTooLargeError)
+    error = refused(with_tensors(gguf_tensor("n" * 65, [1], F32, 0)), Status.FIELD_TOO_LARGE)
     assert error.args == ("length of name of tensor 0", 24, 65, 64)
 
 
@@ -229,7 +222,7 @@ def test_gguf_tensor_name_error(name: str) -> None:
 
 
 def test_bad_utf8_error_in_a_tensor_name() -> None:
-    refused(with_tensors(gguf_tensor(b"\xff", [1], F32, 0), data=bytes(4)), BadUtf8Error)
+    refused(with_tensors(gguf_tensor(b"\xff", [1], F32, 0), data=bytes(4)), Status.BAD_UTF8)
 
 
 def test_gguf_duplicate_tensor_error() -> None:
@@ -279,7 +272,7 @@ def test_gguf_partial_block_error() -> None:
 
 def test_misaligned_offset_error() -> None:
     data = with_tensors(gguf_tensor("t", [1], F32, 4), data=bytes(64))
-    error = refused(data, MisalignedOffsetError)
+    error = refused(data, Status.MISALIGNED_OFFSET)
     assert error.args == ("t", len(data) - 64 + 4, 32)
 
 
@@ -335,7 +328,7 @@ def test_non_zero_padding_error(name: str) -> None:
     data = bytearray(with_tensors(*entries, data=bytes(64)))
     at = len(data) - (32 if name == "second" else 64) + 13
     data[at] = 7
-    assert refused(bytes(data), NonZeroPaddingError).args == (f"after tensor {name}", at, 7)
+    assert refused(bytes(data), Status.NON_ZERO_PADDING).args == (f"after tensor {name}", at, 7)
 
 
 @pytest.mark.parametrize("count", [17, 1 << 40])
@@ -409,7 +402,7 @@ def test_every_cut_raises_a_named_error() -> None:
     data = small_file()
     assert outcome(read_all, data) is None
     found = {outcome(read_all, data[:size]) for size in range(len(data))}
-    assert found == {Status.GGUF_MAGIC, TruncatedFileError, Status.GGUF_TENSOR_PAST_END}
+    assert found == {Status.GGUF_MAGIC, Status.TRUNCATED_FILE, Status.GGUF_TENSOR_PAST_END}
 
 
 def test_changed_bytes_raise_named_errors_or_none() -> None:

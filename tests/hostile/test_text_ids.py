@@ -15,16 +15,15 @@ from sslm.artifact.golden import encode_golden
 from sslm.artifact.tokenizer_section import encode_vocabulary
 from sslm.convert.conversion import convert_gguf
 from sslm.engine.model import Model
-from sslm.errors.artifact import SectionsDisagreeError
-from sslm.errors.base import SslmError
-from sslm.errors.canonical_json import JsonRangeError
 from sslm.errors.model import SourceTensorShapeError
 from sslm.errors.runtime import TokenIdRangeError, TokenIdTypeError
+from sslm.errors.status import Status
 from sslm.errors.text import TokenizerIdError
 from sslm.formats.sslm.container import SectionType
 from sslm.opening.runner import Runner, open_backend
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.tokenizer import Tokenizer
+from tests.causes import Kind, raises
 from tests.converted import stories_artifact
 from tests.gguf_files import byte_level_vocabulary, random_llama_gguf
 from tests.unit.artifact.tiny_artifact import GOLDEN, VOCABULARY, read, tiny_file, with_section
@@ -67,7 +66,7 @@ def test_an_artifact_with_more_tokens_than_rows_is_refused(tmp_path: Path) -> No
         token_types=VOCABULARY.token_types + bytes([1] * 64),
     )
     file = with_section(tiny_file(tmp_path), SectionType.TOKENIZER, encode_vocabulary(more))
-    with pytest.raises(SectionsDisagreeError):
+    with raises(Status.SECTIONS_DISAGREE):
         read(file)
 
 
@@ -76,14 +75,14 @@ def test_a_golden_run_of_padding_is_refused(tmp_path: Path) -> None:
     fewer = replace(VOCABULARY, tokens=VOCABULARY.tokens[:4], token_types=bytes([1] * 4),
                     eos_token_id=None, end_token_ids=())  # fmt: skip
     file = with_section(tiny_file(tmp_path), SectionType.TOKENIZER, encode_vocabulary(fewer))
-    with pytest.raises(JsonRangeError, match="from 0 to 3"):
+    with raises(Status.JSON_RANGE, match="from 0 to 3"):
         read(file)
 
 
 def test_a_golden_pair_with_such_an_id_is_refused(tmp_path: Path) -> None:
     pair = TokenPair(text="a", token_ids=(len(VOCABULARY.tokens),))
     content = encode_golden(replace(GOLDEN, token_pairs=(pair,)))
-    with pytest.raises(JsonRangeError):
+    with raises(Status.JSON_RANGE):
         read(with_section(tiny_file(tmp_path), SectionType.GOLDEN, content))
 
 
@@ -99,8 +98,8 @@ def test_a_golden_pair_with_such_an_id_is_refused(tmp_path: Path) -> None:
         (None, TokenIdTypeError),
     ],
 )
-def test_such_an_id_in_a_prompt(model: Model, token_id: Any, error: type[SslmError]) -> None:
-    with pytest.raises(error):
+def test_such_an_id_in_a_prompt(model: Model, token_id: Any, error: Kind) -> None:
+    with raises(error):
         model.generate([1, token_id], max_tokens=1)
 
 
@@ -109,15 +108,15 @@ def test_such_an_id_in_a_prompt(model: Model, token_id: Any, error: type[SslmErr
     [(263, TokenizerIdError), (-1, TokenizerIdError), (1 << 70, TokenizerIdError)]
     + [(one, TokenIdTypeError) for one in (True, "a", 1.0, None, b"a", [1])],
 )
-def test_such_an_id_becomes_no_text(token_id: Any, error: type[SslmError]) -> None:
+def test_such_an_id_becomes_no_text(token_id: Any, error: Kind) -> None:
     tokenizer = byte_level_tokenizer()
-    with pytest.raises(error):
+    with raises(error):
         tokenizer.decode([97, token_id])
-    with pytest.raises(error):
+    with raises(error):
         tokenizer.spelling(token_id)
     detokenizer = Detokenizer(tokenizer)
     detokenizer.push(0xC3)
-    with pytest.raises(error):
+    with raises(error):
         detokenizer.push(token_id)
     assert detokenizer.push(0xA9) == "é"
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from sslm import limits
-from sslm.errors.artifact import ArithmeticVersionError, SectionsDisagreeError
-from sslm.errors.canonical_json import JsonTextError
+from sslm.errors.artifact import ContainerError
+from sslm.errors.canonical_json import CanonicalJsonError
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U32_MAX
 from sslm.formats.sslm.canonical_json import JsonFields, JsonValue, decode_json, encode_json
 from sslm.model.config import (
@@ -71,22 +72,26 @@ def decode_config(data: memoryview) -> ConfigSection:
     """Read and check the section.
 
     Raises:
-        ArithmeticVersionError: If this release does not run the arithmetic of the file.
-        ArtifactError: A JSON error, an error of ``sslm.errors.model``, or SectionsDisagreeError if
+        ContainerError: If this release does not run the arithmetic of the file.
+        ArtifactError: A JSON error, an error of ``sslm.errors.model``, or ContainerError if
             the fraction bits are not one set for each layer.
     """
     fields = JsonFields("config", decode_json(data, "config"))
     # The version comes first: fields may differ in another one, and it is the reason to state.
     version = fields.integer("arithmetic_version", at_least=0, at_most=U32_MAX)
     if version != ARITHMETIC_VERSION:
-        raise ArithmeticVersionError(version, ARITHMETIC_VERSION)
+        raise ContainerError(Status.ARITHMETIC_VERSION, found=version, expected=ARITHMETIC_VERSION)
     fraction_bits = _read_fraction_bits(fields)
     config = _read_model_config(fields)
     fields.finish()
     layer_count = len(fraction_bits.layers)
     if layer_count != config.num_hidden_layers:
-        raise SectionsDisagreeError(
-            "config.fraction_bits", "layers", layer_count, config.num_hidden_layers
+        raise ContainerError(
+            Status.SECTIONS_DISAGREE,
+            place="config.fraction_bits",
+            what="layers",
+            found=layer_count,
+            expected=config.num_hidden_layers,
         )
     return ConfigSection(config=config, fraction_bits=fraction_bits, arithmetic_version=version)
 
@@ -122,7 +127,12 @@ def _size(fields: JsonFields, key: str) -> int:
 def _read_pairing(fields: JsonFields) -> RopePairing:
     found = fields.text("rope_pairing", at_most=_TEXT_SIZE_CHARS_MAX)
     if found not in list(RopePairing):
-        raise JsonTextError(f"{fields.place}.rope_pairing", found, " or ".join(RopePairing))
+        raise CanonicalJsonError(
+            Status.JSON_TEXT,
+            place=f"{fields.place}.rope_pairing",
+            found=found,
+            expected=" or ".join(RopePairing),
+        )
     return RopePairing(found)
 
 
@@ -140,7 +150,12 @@ def _read_scaling(value: JsonValue) -> RopeScaling | None:
     fields = JsonFields("config.rope_scaling", value)
     kind = fields.text("kind", at_most=_TEXT_SIZE_CHARS_MAX)
     if kind not in list(RopeScalingKind):
-        raise JsonTextError("config.rope_scaling.kind", kind, " or ".join(RopeScalingKind))
+        raise CanonicalJsonError(
+            Status.JSON_TEXT,
+            place="config.rope_scaling.kind",
+            found=kind,
+            expected=" or ".join(RopeScalingKind),
+        )
     bits = fields.integer_or_none("factor_binary32", at_least=0, at_most=U32_MAX)
     fields.finish()
     factor = None if bits is None else binary32_from_bits("rope_scaling.factor", bits)

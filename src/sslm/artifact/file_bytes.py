@@ -8,8 +8,9 @@ from typing import Protocol
 
 from sslm.errors.artifact import CopyMemoryError
 from sslm.errors.base import SslmError
-from sslm.errors.reading import TruncatedFileError, unreadable
+from sslm.errors.reading import FieldError, unreadable
 from sslm.errors.runtime import MemoryBudgetError
+from sslm.errors.status import Status
 from sslm.formats.mapped_file import open_regular_file
 from sslm.memory import address_of, anonymous_memory
 from sslm.program.states import STATE_ALIGNMENT_BYTES
@@ -38,7 +39,7 @@ class CopiedFile:
         MemoryBudgetError: If the file is larger than that; nothing was allocated for it.
         UnreadableFileError: If the system refuses, or *path* is a folder, a pipe or a device.
         CopyMemoryError: If the system has not enough memory.
-        TruncatedFileError: If the file became shorter meanwhile.
+        FieldError: If the file became shorter meanwhile.
     """
 
     def __init__(
@@ -111,5 +112,11 @@ def _fill(file: RawIOBase, memory: memoryview) -> None:
     while done < memory.nbytes:
         count = file.readinto(memory[done:])
         if not count:
-            raise TruncatedFileError("the file", done, memory.nbytes - done, 0)
+            raise FieldError(
+                Status.TRUNCATED_FILE,
+                field="the file",
+                offset_bytes=done,
+                wanted_bytes=memory.nbytes - done,
+                available_bytes=0,
+            )
         done += count

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from sslm import limits
-from sslm.errors.artifact import SectionsDisagreeError
+from sslm.errors.artifact import ContainerError
+from sslm.errors.status import Status
 from sslm.formats.sslm.canonical_json import (
     JsonFields,
     JsonValue,
@@ -95,7 +96,7 @@ def decode_golden(data: memoryview, config: ModelConfig, *, token_count: int) ->
         token_count: Ids are below it.
 
     Raises:
-        ArtifactError: A JSON error, or SectionsDisagreeError if the digests are not one for each
+        ArtifactError: A JSON error, or ContainerError if the digests are not one for each
             segment.
     """
     token_id = partial(json_integer, at_least=0, at_most=token_count - 1)
@@ -136,7 +137,13 @@ def _read_run(
     length = len(run.prompt_token_ids) + len(run.token_ids)
     longest = min(config.max_position_embeddings, limits.SSLM_GOLDEN_RUN_TOKENS_MAX)
     if length > longest:
-        raise SectionsDisagreeError(f"{place}, prompt and answer,", "tokens", length, longest)
+        raise ContainerError(
+            Status.SECTIONS_DISAGREE,
+            place=f"{place}, prompt and answer,",
+            what="tokens",
+            found=length,
+            expected=longest,
+        )
     return run
 
 
@@ -155,5 +162,11 @@ def _segment_digests(fields: JsonFields, key: str, config: ModelConfig) -> tuple
     digests = fields.items(key, read, at_most=limits.LAYER_COUNT_MAX + 2)
     expected = config.num_hidden_layers + 2
     if len(digests) != expected:
-        raise SectionsDisagreeError(f"{fields.place}.{key}", "digests", len(digests), expected)
+        raise ContainerError(
+            Status.SECTIONS_DISAGREE,
+            place=f"{fields.place}.{key}",
+            what="digests",
+            found=len(digests),
+            expected=expected,
+        )
     return digests

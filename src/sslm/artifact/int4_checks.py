@@ -3,14 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from sslm.errors.artifact import (
-    GroupScaleError,
-    Int4CodeError,
-    PanelPaddingError,
-    TensorColumnsError,
-    TensorValueError,
-)
+from sslm.errors.artifact import ContainerError
 from sslm.errors.showing import int_range
+from sslm.errors.status import Status
 from sslm.limits import INT4_COLUMNS_MAX
 from sslm.program.tensors import (
     GROUP_COLUMNS,
@@ -39,15 +34,17 @@ def check_int4_panels(tensor: Tensor) -> None:
     """Check every byte of a PANEL_INT4 tensor.
 
     Raises:
-        TensorColumnsError: If a row has more columns than the arithmetic proves sums for.
-        GroupScaleError: If the scale of a group is not 1 … 64, or that of a padding row not 1.
-        Int4CodeError: If a code is -8.
-        PanelPaddingError: If a code that pads rows or columns, or a byte that pads the scales, is
+        ContainerError: If a row has more columns than the arithmetic proves sums for.
+        ContainerError: If the scale of a group is not 1 … 64, or that of a padding row not 1.
+        ContainerError: If a code is -8.
+        ContainerError: If a code that pads rows or columns, or a byte that pads the scales, is
             not zero.
     """
     columns = tensor.shape[1]
     if columns > INT4_COLUMNS_MAX:
-        raise TensorColumnsError(tensor.name, columns, INT4_COLUMNS_MAX)
+        raise ContainerError(
+            Status.SSLM_TENSOR_COLUMNS, name=tensor.name, found=columns, highest=INT4_COLUMNS_MAX
+        )
     scale_count = -(-columns // GROUP_COLUMNS) * PANEL_ROWS
     codes_start, panel_size = int4_scales_size_bytes(columns), int4_panel_size_bytes(columns)
     gap = bytes(codes_start - scale_count)
@@ -56,17 +53,33 @@ def check_int4_panels(tensor: Tensor) -> None:
         panel = bytes(tensor.data[start : start + panel_size])
         if panel[:scale_count].translate(None, _GOOD_SCALES):
             at = next(at for at in range(scale_count) if panel[at] not in _GOOD_SCALES)
-            raise GroupScaleError(tensor.name, start + at, panel[at], _SCALES)
+            raise ContainerError(
+                Status.SSLM_GROUP_SCALE,
+                name=tensor.name,
+                offset_bytes=start + at,
+                found=panel[at],
+                expected=_SCALES,
+            )
         if panel[scale_count:codes_start] != gap:
-            raise PanelPaddingError(tensor.name, "bytes after the scales", start + scale_count)
+            raise ContainerError(
+                Status.SSLM_PANEL_PADDING,
+                name=tensor.name,
+                what="bytes after the scales",
+                offset_bytes=start + scale_count,
+            )
         if panel[codes_start:].translate(None, _GOOD_CODES):
             at = next(at for at in range(codes_start, panel_size) if panel[at] not in _GOOD_CODES)
-            raise Int4CodeError(tensor.name, start + at)
+            raise ContainerError(Status.SSLM_INT4_CODE, name=tensor.name, offset_bytes=start + at)
         if unused_columns:
             last = panel_size - _GROUP_SIZE_BYTES
             codes = int.from_bytes(panel[last:], "little") ^ _ZERO_CODE_GROUP
             if codes & unused_columns:
-                raise PanelPaddingError(tensor.name, "columns", start + last)
+                raise ContainerError(
+                    Status.SSLM_PANEL_PADDING,
+                    name=tensor.name,
+                    what="columns",
+                    offset_bytes=start + last,
+                )
     _check_padding_rows(tensor, scale_count)
 
 
@@ -97,19 +110,27 @@ def _check_padding_rows(tensor: Tensor, scale_count: int) -> None:
         found = bytes(tensor.data[at : at + PANEL_ROWS - used])
         if found.strip(b"\x01"):
             wrong = next(index for index, scale in enumerate(found) if scale != 1)
-            raise GroupScaleError(tensor.name, at + wrong, found[wrong], _PADDING_SCALE)
+            raise ContainerError(
+                Status.SSLM_GROUP_SCALE,
+                name=tensor.name,
+                offset_bytes=at + wrong,
+                found=found[wrong],
+                expected=_PADDING_SCALE,
+            )
     first = start + int4_scales_size_bytes(columns) + used * _WORD_SIZE_BYTES
     zeros = bytes([_ZERO_CODES]) * (PANEL_ROWS - used) * _WORD_SIZE_BYTES
     for at in range(first, tensor.data.nbytes, PANEL_ROWS * _WORD_SIZE_BYTES):
         if tensor.data[at : at + len(zeros)] != zeros:
-            raise PanelPaddingError(tensor.name, "rows", at)
+            raise ContainerError(
+                Status.SSLM_PANEL_PADDING, name=tensor.name, what="rows", offset_bytes=at
+            )
 
 
 def check_int4_mantissas(tensors: Mapping[str, Tensor]) -> None:
     """Check that the row scales of int4 matrices have the 23 bits that their sums leave room for.
 
     Raises:
-        TensorValueError: If one has more.
+        ContainerError: If one has more.
     """
     for name, mantissas in tensors.items():
         matrix = name.removesuffix(".mantissas")
@@ -122,4 +143,11 @@ def check_int4_mantissas(tensors: Mapping[str, Tensor]) -> None:
             numbers = mantissas.data.cast("i")
             if numbers.nbytes and max(numbers) > INT4_MANTISSA_MAX:
                 wrong = next(at for at, one in enumerate(numbers) if one > INT4_MANTISSA_MAX)
-                raise TensorValueError(name, wrong, numbers[wrong], 0, INT4_MANTISSA_MAX)
+                raise ContainerError(
+                    Status.SSLM_TENSOR_VALUE,
+                    name=name,
+                    index=wrong,
+                    found=numbers[wrong],
+                    lowest=0,
+                    highest=INT4_MANTISSA_MAX,
+                )

@@ -13,12 +13,8 @@ from sslm.artifact.provenance import decode_provenance
 from sslm.artifact.stored_schemas import NO_SCHEMAS, StoredSchemas
 from sslm.artifact.tensor_checks import check_tensor
 from sslm.artifact.tokenizer_section import decode_vocabulary
-from sslm.errors.artifact import (
-    SectionsDisagreeError,
-    TensorEncodingError,
-    TensorRankError,
-    TensorSizeError,
-)
+from sslm.errors.artifact import ContainerError
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.mapped_file import MappedFile
 from sslm.formats.sslm.container import Section, SectionType, model_identity, read_container
@@ -72,8 +68,12 @@ def artifact_from(file: FileBytes) -> Artifact:
         vocabulary_section.data, base_offset_bytes=vocabulary_section.place.offset_bytes
     )
     if len(vocabulary.tokens) > head.config.vocab_size:
-        raise SectionsDisagreeError(
-            "the tokenizer", "tokens", len(vocabulary.tokens), head.config.vocab_size
+        raise ContainerError(
+            Status.SECTIONS_DISAGREE,
+            place="the tokenizer",
+            what="tokens",
+            found=len(vocabulary.tokens),
+            expected=head.config.vocab_size,
         )
     # JSON first: while it is parsed it takes many times its size, and tensors many records.
     provenance = decode_provenance(sections[SectionType.PROVENANCE].data)
@@ -136,13 +136,25 @@ def _read_tensors(sections: Mapping[SectionType, Section]) -> Mapping[str, Tenso
 
 def _read_tensor(record: TensorRecord, weights: BoundedReader) -> Tensor:
     if record.encoding not in list(Encoding):
-        raise TensorEncodingError(record.name, record.encoding)
+        raise ContainerError(Status.SSLM_TENSOR_ENCODING, name=record.name, found=record.encoding)
     encoding = Encoding(record.encoding)
     if encoding.is_matrix and len(record.shape) != 2:
-        raise TensorRankError(record.name, len(record.shape), 2, 2)
+        raise ContainerError(
+            Status.SSLM_TENSOR_RANK,
+            name=record.name,
+            found=len(record.shape),
+            at_least=2,
+            at_most=2,
+        )
     expected = size_bytes(encoding, record.shape)
     if record.size_bytes != expected:
-        raise TensorSizeError(record.name, record.shape, record.size_bytes, expected)
+        raise ContainerError(
+            Status.SSLM_TENSOR_SIZE,
+            name=record.name,
+            shape=record.shape,
+            found_bytes=record.size_bytes,
+            expected_bytes=expected,
+        )
     data = weights.claim(
         record.name, offset_bytes=record.offset_bytes, size_bytes=record.size_bytes
     )

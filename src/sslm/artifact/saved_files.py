@@ -47,7 +47,7 @@ def read_saved_file(
         NotASaveError: If it begins otherwise; no more of it was read.
         MemoryBudgetError: If it is larger than allowed; likewise.
         CopyMemoryError: If the system has not enough memory.
-        TruncatedFileError: If it became shorter meanwhile.
+        FieldError: If it became shorter meanwhile.
         UnreadableFileError: If the system refuses, or it is a folder, a pipe or a device.
     """
     found = beginning_of(path, len(SAVE_MAGIC))
@@ -77,7 +77,7 @@ def read_record_file(path: str | os.PathLike[str]) -> memoryview:
     Raises:
         NotARecordError: If it begins otherwise; no more of it was read.
         MemoryBudgetError: If it is larger than records are; likewise.
-        CopyMemoryError, TruncatedFileError, UnreadableFileError: As :func:`read_saved_file` does.
+        CopyMemoryError, FieldError, UnreadableFileError: As :func:`read_saved_file` does.
     """
     found = beginning_of(path, len(RECORD_MAGIC))
     if found != RECORD_MAGIC:

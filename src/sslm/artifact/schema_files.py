@@ -42,7 +42,7 @@ def read_prepared_schema(path: str | os.PathLike[str]) -> PreparedSchema:
         NotASchemaFileError: If it begins otherwise; no more of it was read.
         ArtifactError: One class per defect; see ``sslm.errors.schema_files``.
         MemoryBudgetError: If it is larger than compiled schemas are.
-        CopyMemoryError, TruncatedFileError, UnreadableFileError: As
+        CopyMemoryError, FieldError, UnreadableFileError: As
             :func:`sslm.artifact.saved_files.read_saved_file` does.
     """
     found = beginning_of(path, len(MAGIC))

@@ -8,12 +8,8 @@ from array import array
 from typing import Final
 
 from sslm.artifact.int4_checks import check_int4_panels
-from sslm.errors.artifact import (
-    PanelPaddingError,
-    TensorRoleError,
-    TensorValueError,
-    WeightCodeError,
-)
+from sslm.errors.artifact import ContainerError
+from sslm.errors.status import Status
 from sslm.program.tensors import PANEL_COLUMNS, PANEL_ROWS, Encoding, Tensor, padded
 
 _CHUNK_SIZE_BYTES: Final = 1 << 16
@@ -34,12 +30,12 @@ def check_tensor(tensor: Tensor) -> None:
     """Check every number of a tensor.
 
     Raises:
-        WeightCodeError, Int4CodeError: If a code is -128, or an int4 code -8.
-        GroupScaleError: If the scale of a group of int4 codes is out of its bounds.
-        TensorColumnsError: If a matrix of int4 codes has too many columns.
-        PanelPaddingError: If a row or column that pads the panels is not zero.
-        TensorRoleError: If the name of an int32 tensor does not say what it holds.
-        TensorValueError: If a number of an int32 tensor is out of the bounds of its role.
+        ContainerError: If a code is -128, or an int4 code -8.
+        ContainerError: If the scale of a group of int4 codes is out of its bounds.
+        ContainerError: If a matrix of int4 codes has too many columns.
+        ContainerError: If a row or column that pads the panels is not zero.
+        ContainerError: If the name of an int32 tensor does not say what it holds.
+        ContainerError: If a number of an int32 tensor is out of the bounds of its role.
     """
     if tensor.encoding is Encoding.PANEL_INT8:
         _check_codes(tensor)
@@ -55,7 +51,9 @@ def _check_codes(tensor: Tensor) -> None:
     for start in range(0, tensor.data.nbytes, _CHUNK_SIZE_BYTES):
         found = bytes(tensor.data[start : start + _CHUNK_SIZE_BYTES]).find(_REFUSED_CODE)
         if found >= 0:
-            raise WeightCodeError(tensor.name, start + found)
+            raise ContainerError(
+                Status.SSLM_WEIGHT_CODE, name=tensor.name, offset_bytes=start + found
+            )
 
 
 def _check_padding_columns(tensor: Tensor) -> None:
@@ -70,7 +68,9 @@ def _check_padding_columns(tensor: Tensor) -> None:
     for end in range(block_size, tensor.data.nbytes + 1, block_size):
         start = end - _PANEL_SIZE_BYTES
         if int.from_bytes(tensor.data[start:end], "little") & mask:
-            raise PanelPaddingError(tensor.name, "columns", start)
+            raise ContainerError(
+                Status.SSLM_PANEL_PADDING, name=tensor.name, what="columns", offset_bytes=start
+            )
 
 
 def _check_padding_rows(tensor: Tensor) -> None:
@@ -84,7 +84,9 @@ def _check_padding_rows(tensor: Tensor) -> None:
     zeros = bytes((PANEL_ROWS - used) * PANEL_COLUMNS)
     for start in range(first, tensor.data.nbytes, _PANEL_SIZE_BYTES):
         if tensor.data[start : start + len(zeros)] != zeros:
-            raise PanelPaddingError(tensor.name, "rows", start)
+            raise ContainerError(
+                Status.SSLM_PANEL_PADDING, name=tensor.name, what="rows", offset_bytes=start
+            )
 
 
 def _range_of(name: str) -> tuple[int, int]:
@@ -92,7 +94,7 @@ def _range_of(name: str) -> tuple[int, int]:
     for ending, bounds in _RANGES.items():
         if last.endswith(ending):
             return bounds
-    raise TensorRoleError(name, ", ".join(_RANGES))
+    raise ContainerError(Status.SSLM_TENSOR_ROLE, name=name, known=", ".join(_RANGES))
 
 
 def _check_int32(tensor: Tensor, lowest: int, highest: int) -> None:
@@ -110,4 +112,11 @@ def _check_int32(tensor: Tensor, lowest: int, highest: int) -> None:
         numbers = array("i", chunk)
         if min(numbers) < lowest or max(numbers) > highest:
             wrong = next(at for at, one in enumerate(numbers) if not lowest <= one <= highest)
-            raise TensorValueError(tensor.name, start // 4 + wrong, numbers[wrong], lowest, highest)
+            raise ContainerError(
+                Status.SSLM_TENSOR_VALUE,
+                name=tensor.name,
+                index=start // 4 + wrong,
+                found=numbers[wrong],
+                lowest=lowest,
+                highest=highest,
+            )

@@ -39,7 +39,7 @@ def decode_vocabulary(data: memoryview, *, base_offset_bytes: int) -> Vocabulary
 
     Raises:
         ArtifactError: An error of ``sslm.errors.reading`` or ``sslm.errors.text``, or
-            TokenizerFlagsError.
+            ContainerError.
     """
     record = read_tokenizer(data, base_offset_bytes=base_offset_bytes)
     _require_known("the tokenizer's kind", record.kind, TokenizerKind)

@@ -12,7 +12,8 @@ from sslm.artifact.golden import Golden, decode_golden, encode_golden
 from sslm.artifact.provenance import Provenance, decode_provenance, encode_provenance
 from sslm.artifact.tensor_checks import check_tensor
 from sslm.artifact.tokenizer_section import encode_vocabulary
-from sslm.errors.artifact import SectionsDisagreeError, TensorSupplyError
+from sslm.errors.artifact import ContainerError, TensorSupplyError
+from sslm.errors.status import Status
 from sslm.formats.sslm.container import (
     SectionPlace,
     SectionType,
@@ -140,7 +141,13 @@ def _encode_parts(parts: ArtifactParts) -> dict[SectionType, bytes]:
     decode_provenance(memoryview(provenance))
     token_count = len(parts.vocabulary.tokens)
     if token_count > parts.config.vocab_size:
-        raise SectionsDisagreeError("the tokenizer", "tokens", token_count, parts.config.vocab_size)
+        raise ContainerError(
+            Status.SECTIONS_DISAGREE,
+            place="the tokenizer",
+            what="tokens",
+            found=token_count,
+            expected=parts.config.vocab_size,
+        )
     contents = {
         SectionType.CONFIG: config,
         SectionType.PROVENANCE: provenance,

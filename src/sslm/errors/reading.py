@@ -5,96 +5,31 @@ import os
 from typing import Final
 
 from sslm.errors.base import ArtifactError, ResourceError
+from sslm.errors.causes import ManyCausesError, causes_of
 from sslm.errors.status import Status
 
 _SHORTAGES: Final = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
 """What the system says when it is short of memory or descriptors, whatever file was asked for."""
 
 
-class TruncatedFileError(ArtifactError):
-    """A field reaches past the last byte."""
+class FieldError(ManyCausesError, ArtifactError):
+    """A field of a file, of whatever format, is cut, out of its bounds, or in a wrong place."""
 
-    status = Status.TRUNCATED_FILE
-    message = (
-        "the file ends inside {field!r}: {wanted_bytes} bytes are needed at byte {offset_bytes}, "
-        "{available_bytes} are left; get the file again, or save it again"
-    )
-    field: str
-    offset_bytes: int
-    wanted_bytes: int
-    available_bytes: int
-
-
-class FieldTooLargeError(ArtifactError):
-    """A number in the file is above the limit for it."""
-
-    status = Status.FIELD_TOO_LARGE
-    message = "{field!r} at byte {offset_bytes} is {found}, at most {at_most} is accepted"
-    field: str
-    offset_bytes: int
-    found: int
-    at_most: int
-
-
-class FieldTooSmallError(ArtifactError):
-    """A number in the file is below the limit for it."""
-
-    status = Status.FIELD_TOO_SMALL
-    message = "{field!r} at byte {offset_bytes} is {found}, at least {at_least} is needed"
-    field: str
-    offset_bytes: int
-    found: int
-    at_least: int
-
-
-class BadUtf8Error(ArtifactError):
-    """Text in the file is not valid UTF-8."""
-
-    status = Status.BAD_UTF8
-    message = "{field!r} is not valid UTF-8: {reason} at byte {offset_bytes} of the file"
-    field: str
-    offset_bytes: int
-    reason: str
-
-
-class NonZeroPaddingError(ArtifactError):
-    """Bytes between fields, which must be zero, are not."""
-
-    status = Status.NON_ZERO_PADDING
-    message = "padding {field!r} holds {found:#04x} at byte {offset_bytes}, it must be zero"
-    field: str
-    offset_bytes: int
-    found: int
-
-
-class TrailingBytesError(ArtifactError):
-    """Bytes follow the place where the content must end."""
-
-    status = Status.TRAILING_BYTES
-    message = "{field!r} must end at byte {offset_bytes}, but {extra_bytes} bytes follow"
-    field: str
-    offset_bytes: int
-    extra_bytes: int
-
-
-class OverlappingBytesError(ArtifactError):
-    """Two parts of the file claim the same bytes."""
-
-    status = Status.OVERLAPPING_BYTES
-    message = "{first!r} and {second!r} both claim byte {offset_bytes}"
-    first: str
-    second: str
-    offset_bytes: int
-
-
-class MisalignedOffsetError(ArtifactError):
-    """A part of the file does not start where its alignment requires."""
-
-    status = Status.MISALIGNED_OFFSET
-    message = "{field!r} starts at byte {offset_bytes}, which is no multiple of {alignment_bytes}"
-    field: str
-    offset_bytes: int
-    alignment_bytes: int
+    causes = causes_of("""
+        TRUNCATED_FILE (field offset_bytes wanted_bytes available_bytes): the file ends inside
+            {field!r}: {wanted_bytes} bytes are needed at byte {offset_bytes}, {available_bytes} are
+            left; get the file again, or save it again
+        FIELD_TOO_LARGE: {field!r} at byte {offset_bytes} is {found}, at most {at_most} is accepted
+        FIELD_TOO_SMALL: {field!r} at byte {offset_bytes} is {found}, at least {at_least} is needed
+        BAD_UTF8 (field offset_bytes reason): {field!r} is not valid UTF-8: {reason} at byte
+            {offset_bytes} of the file
+        NON_ZERO_PADDING (field offset_bytes found): padding {field!r} holds {found:#04x} at byte
+            {offset_bytes}, it must be zero
+        TRAILING_BYTES: {field!r} must end at byte {offset_bytes}, but {extra_bytes} bytes follow
+        OVERLAPPING_BYTES: {first!r} and {second!r} both claim byte {offset_bytes}
+        MISALIGNED_OFFSET: {field!r} starts at byte {offset_bytes}, which is no multiple of
+            {alignment_bytes}
+    """)
 
 
 class UnreadableFileError(ArtifactError):

@@ -3,16 +3,8 @@
 import struct
 from typing import Final
 
-from sslm.errors.reading import (
-    BadUtf8Error,
-    FieldTooLargeError,
-    FieldTooSmallError,
-    MisalignedOffsetError,
-    NonZeroPaddingError,
-    OverlappingBytesError,
-    TrailingBytesError,
-    TruncatedFileError,
-)
+from sslm.errors.reading import FieldError
+from sslm.errors.status import Status
 
 U8_MAX: Final = (1 << 8) - 1
 U16_MAX: Final = (1 << 16) - 1
@@ -93,8 +85,8 @@ class BoundedReader:
         """Read a 64-bit count of items that follow, of at least *item_size_bytes* each.
 
         Raises:
-            FieldTooLargeError: If the count is above *at_most*.
-            TruncatedFileError: If the remaining bytes cannot hold so many items.
+            FieldError: If the count is above *at_most*.
+            FieldError: If the remaining bytes cannot hold so many items.
         """
         count = self.u64(name, at_most=at_most)
         self._require(name, self._position, count * item_size_bytes)
@@ -132,7 +124,12 @@ class BoundedReader:
         try:
             return str(self.take(name, size_bytes=size_bytes), "utf-8")
         except UnicodeDecodeError as error:
-            raise BadUtf8Error(name, self._base + start + error.start, error.reason) from error
+            raise FieldError(
+                Status.BAD_UTF8,
+                field=name,
+                offset_bytes=self._base + start + error.start,
+                reason=error.reason,
+            ) from error
 
     def utf8_array(
         self, name: str, *, count: int, at_most: int, total_at_most: int
@@ -159,7 +156,12 @@ class BoundedReader:
                         found.append(str(buffer[text_start:text_end], "utf-8"))
                     except UnicodeDecodeError as error:
                         where = self._base + text_start + error.start
-                        raise BadUtf8Error(f"{name}[{index}]", where, error.reason) from error
+                        raise FieldError(
+                            Status.BAD_UTF8,
+                            field=f"{name}[{index}]",
+                            offset_bytes=where,
+                            reason=error.reason,
+                        ) from error
                     start = text_end
                     continue
             # The ordinary read names what is wrong, except for the sum, which only this loop knows.
@@ -167,8 +169,12 @@ class BoundedReader:
             array_start, self._position = self._position, start
             self.utf8(item, at_most=at_most)
             size_bytes = self._position - array_start
-            raise FieldTooLargeError(
-                f"size of {name}", self._base + array_start, size_bytes, total_at_most
+            raise FieldError(
+                Status.FIELD_TOO_LARGE,
+                field=f"size of {name}",
+                offset_bytes=self._base + array_start,
+                found=size_bytes,
+                at_most=total_at_most,
             )
         self._position = start
         return tuple(found)
@@ -188,19 +194,29 @@ class BoundedReader:
         self._require_zeros(name, offset, offset + size_bytes)
 
     def require_zeros(self, name: str, *, offset_bytes: int, size_bytes: int) -> None:
-        """Raise NonZeroPaddingError if a byte of the span is not zero; the position stays."""
+        """Raise FieldError if a byte of the span is not zero; the position stays."""
         self._require(name, offset_bytes, size_bytes)
         self._require_zeros(name, offset_bytes, offset_bytes + size_bytes)
 
     def require_aligned(self, name: str, *, offset_bytes: int, alignment_bytes: int) -> None:
-        """Raise MisalignedOffsetError unless the offset is a multiple of *alignment_bytes*."""
+        """Raise FieldError unless the offset is a multiple of *alignment_bytes*."""
         if offset_bytes % alignment_bytes:
-            raise MisalignedOffsetError(name, self._base + offset_bytes, alignment_bytes)
+            raise FieldError(
+                Status.MISALIGNED_OFFSET,
+                field=name,
+                offset_bytes=self._base + offset_bytes,
+                alignment_bytes=alignment_bytes,
+            )
 
     def require_end(self, name: str) -> None:
-        """Raise TrailingBytesError if bytes follow the position."""
+        """Raise FieldError if bytes follow the position."""
         if self.remaining_bytes:
-            raise TrailingBytesError(name, self._base + self._position, self.remaining_bytes)
+            raise FieldError(
+                Status.TRAILING_BYTES,
+                field=name,
+                offset_bytes=self._base + self._position,
+                extra_bytes=self.remaining_bytes,
+            )
 
     # Claims.
 
@@ -211,15 +227,20 @@ class BoundedReader:
         return view
 
     def require_disjoint_claims(self) -> None:
-        """Raise OverlappingBytesError if two claims share a byte."""
+        """Raise FieldError if two claims share a byte."""
         reach, owner = 0, ""
         for start, end, name in sorted(claim for claim in self._claims if claim[0] < claim[1]):
             if start < reach:
-                raise OverlappingBytesError(owner, name, self._base + start)
+                raise FieldError(
+                    Status.OVERLAPPING_BYTES,
+                    first=owner,
+                    second=name,
+                    offset_bytes=self._base + start,
+                )
             reach, owner = end, name
 
     def require_zero_unclaimed(self, name: str) -> None:
-        """Raise NonZeroPaddingError if a byte that nobody claimed is not zero."""
+        """Raise FieldError if a byte that nobody claimed is not zero."""
         reach = 0
         for start, end, _ in sorted(self._claims):
             self._require_zeros(name, reach, start)
@@ -231,24 +252,44 @@ class BoundedReader:
         data = self.take(name, size_bytes=struct.calcsize(layout))
         value: int = struct.unpack(layout, data)[0]
         if value > at_most:
-            raise FieldTooLargeError(name, self._base + start, value, at_most)
+            raise FieldError(
+                Status.FIELD_TOO_LARGE,
+                field=name,
+                offset_bytes=self._base + start,
+                found=value,
+                at_most=at_most,
+            )
         if value < at_least:
-            raise FieldTooSmallError(name, self._base + start, value, at_least)
+            raise FieldError(
+                Status.FIELD_TOO_SMALL,
+                field=name,
+                offset_bytes=self._base + start,
+                found=value,
+                at_least=at_least,
+            )
         return value
 
     def _require(self, name: str, offset_bytes: int, size_bytes: int) -> None:
-        """Raise TruncatedFileError unless the buffer holds the given bytes."""
+        """Raise FieldError unless the buffer holds the given bytes."""
         assert offset_bytes >= 0
         assert size_bytes >= 0
         if offset_bytes + size_bytes > self._size_bytes:
             available = max(0, self._size_bytes - offset_bytes)
-            raise TruncatedFileError(name, self._base + offset_bytes, size_bytes, available)
+            raise FieldError(
+                Status.TRUNCATED_FILE,
+                field=name,
+                offset_bytes=self._base + offset_bytes,
+                wanted_bytes=size_bytes,
+                available_bytes=available,
+            )
 
     def _require_zeros(self, name: str, start: int, end: int) -> None:
-        """Raise NonZeroPaddingError at the first byte of ``[start, end)`` that is not zero."""
+        """Raise FieldError at the first byte of ``[start, end)`` that is not zero."""
         for at in range(start, end, _ZERO_SCAN_BYTES):
             part = bytes(self._buffer[at : min(end, at + _ZERO_SCAN_BYTES)])
             rest = part.lstrip(b"\0")
             if rest:
                 where = self._base + at + len(part) - len(rest)
-                raise NonZeroPaddingError(name, where, rest[0])
+                raise FieldError(
+                    Status.NON_ZERO_PADDING, field=name, offset_bytes=where, found=rest[0]
+                )

@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 from sslm.answer_schemas.schema import Schema
 from sslm.answer_schemas.sources import schema_document
 from sslm.errors.base import SslmError
-from sslm.errors.canonical_json import JsonNotCanonicalError, JsonTypeError, JsonUnknownKeyError
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.schema import UnspellableSchemaError
@@ -28,9 +27,11 @@ from sslm.errors.schema_files import (
     SchemaTablesError,
     SchemaVocabularyError,
 )
+from sslm.errors.status import Status
 from sslm.formats.schemas.blob import encode_schema
 from sslm.formats.schemas.containers import encode_schema_file
 from sslm.text.tokenizer import Tokenizer
+from tests.causes import raises
 from tests.schema_files import SMALL, record_of, small_schema, small_tokenizer, text
 
 TOKENIZER = small_tokenizer()
@@ -167,13 +168,13 @@ def test_choices_that_came_later_are_told_only_where_they_are_made(tmp_path: Pat
     for lie, error in (
         (b',"spacing":"compact",', SchemaDocumentError),
         (b',"spacing":"wide",', SchemaDocumentError),
-        (b',"free_keys":"allow","spacing":"spaced",', JsonNotCanonicalError),
-        (b',"spacing":1,', JsonTypeError),
-        (b',"spacings":"spaced",', JsonUnknownKeyError),
+        (b',"free_keys":"allow","spacing":"spaced",', Status.JSON_NOT_CANONICAL),
+        (b',"spacing":1,', Status.JSON_TYPE),
+        (b',"spacings":"spaced",', Status.JSON_UNKNOWN_KEY),
     ):
         record = dataclasses.replace(record_of(schema), options=said.replace(told, lie))
         path.write_bytes(encode_schema_file(encode_schema(record)))
-        with pytest.raises(error):
+        with raises(error):
             Schema.load(path)
     # Whoever leaves it out gets what is compiled without it, which is another automaton.
     record = dataclasses.replace(record_of(schema), options=plain.options)

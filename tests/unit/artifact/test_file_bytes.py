@@ -9,7 +9,9 @@ import pytest
 from sslm.artifact import file_bytes
 from sslm.artifact.file_bytes import CopiedFile
 from sslm.errors.artifact import CopyMemoryError
-from sslm.errors.reading import TruncatedFileError, UnreadableFileError
+from sslm.errors.reading import UnreadableFileError
+from sslm.errors.status import Status
+from tests.causes import raises
 
 
 def test_content_is_copied_and_read_only(tmp_path: Path) -> None:
@@ -62,5 +64,5 @@ def test_file_that_becomes_shorter(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return reserve(name, size_bytes)
 
     monkeypatch.setattr(file_bytes, "_memory_for", shorten)
-    with pytest.raises(TruncatedFileError):
+    with raises(Status.TRUNCATED_FILE):
         CopiedFile(path)

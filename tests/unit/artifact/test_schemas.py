@@ -10,10 +10,8 @@ from sslm.answer_schemas.schema import Schema
 from sslm.artifact import read_artifact
 from sslm.artifact.adding_schemas import add_schemas
 from sslm.engine.model import Model
-from sslm.errors.artifact import SslmIntegrityError
 from sslm.errors.base import ArtifactError
 from sslm.errors.commands import OutputExistsError
-from sslm.errors.reading import FieldTooLargeError, TrailingBytesError, TruncatedFileError
 from sslm.errors.schema_files import (
     SchemaCapacityError,
     SchemaNameTakenError,
@@ -22,8 +20,10 @@ from sslm.errors.schema_files import (
     StoredSchemaNameError,
     UnknownSchemaError,
 )
+from sslm.errors.status import Status
 from sslm.formats.schemas.containers import encode_schema_section
 from sslm.formats.sslm.container import SectionType
+from tests.causes import raises
 from tests.converted import stories_artifact
 from tests.schema_files import SMALL, small_schema
 from tests.unit.artifact.tiny_artifact import sections_of, with_section
@@ -157,14 +157,14 @@ def test_sections_are_of_one_form(plain: Path, make: Callable[..., Schema], tmp_
         (swapped + second + first, StoredSchemaNameError),
         (twice + first + first, StoredSchemaNameError),
         (head + named + second, StoredSchemaNameError),
-        (sound + b"\0", TrailingBytesError),
-        (sound[:-1], TruncatedFileError),
-        (b"\0\4\0\1" + sound[4:], FieldTooLargeError),
-        (sound[:4] + b"\1" + sound[5:], FieldTooLargeError),
+        (sound + b"\0", Status.TRAILING_BYTES),
+        (sound[:-1], Status.TRUNCATED_FILE),
+        (b"\0\4\0\1" + sound[4:], Status.FIELD_TOO_LARGE),
+        (sound[:4] + b"\1" + sound[5:], Status.FIELD_TOO_LARGE),
     ):
         path = tmp_path / "spoiled.sslm"
         path.write_bytes(with_section(plain.read_bytes(), SectionType.SCHEMAS, content))
-        with pytest.raises(error):
+        with raises(error):
             read_artifact(path)
 
 
@@ -176,7 +176,7 @@ def test_damage_inside_is_found_at_once(
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(SslmIntegrityError):
+    with raises(Status.SSLM_INTEGRITY):
         read_artifact(path)
 
 

@@ -9,17 +9,10 @@ from hypothesis import strategies as st
 
 from sslm.artifact.int4_checks import check_int4_mantissas
 from sslm.artifact.tensor_checks import check_tensor
-from sslm.errors.artifact import (
-    GroupScaleError,
-    Int4CodeError,
-    PanelPaddingError,
-    TensorColumnsError,
-    TensorRoleError,
-    TensorValueError,
-    WeightCodeError,
-)
 from sslm.errors.base import ArtifactError
+from sslm.errors.status import Status
 from sslm.program.tensors import Encoding, Tensor
+from tests.causes import Kind, raises
 from tests.unit.artifact import tiny_artifact
 
 
@@ -47,10 +40,10 @@ def test_every_byte_of_the_panels_is_checked(rows: int, columns: int) -> None:
         if is_code:
             check_tensor(panel_tensor(rows, columns, bytes(changed)))
         else:
-            with pytest.raises(PanelPaddingError):
+            with raises(Status.SSLM_PANEL_PADDING):
                 check_tensor(panel_tensor(rows, columns, bytes(changed)))
         changed[offset] = 0x80
-        with pytest.raises(WeightCodeError) as caught:
+        with raises(Status.SSLM_WEIGHT_CODE) as caught:
             check_tensor(panel_tensor(rows, columns, bytes(changed)))
         assert caught.value.offset_bytes == offset
 
@@ -73,9 +66,9 @@ def test_every_byte_of_int4_panels_is_checked(rows: int, columns: int) -> None:
             if expected is None:
                 check_tensor(tensor)
             else:
-                with pytest.raises(expected) as caught:
+                with raises(expected) as caught:
                     check_tensor(tensor)
-                if expected is not PanelPaddingError:
+                if expected is not Status.SSLM_PANEL_PADDING:
                     assert caught.value.offset_bytes == offset
 
 
@@ -95,25 +88,27 @@ def test_what_is_wrong_with_int4_panels_is_told(offset: int, byte: int, expected
     assert str(caught.value) == f"tensor 'w' holds the {expected}; convert the model's source again"
 
 
-def int4_defect(rows: int, columns: int, offset: int, byte: int) -> type[ArtifactError] | None:
+def int4_defect(rows: int, columns: int, offset: int, byte: int) -> Kind | None:
     """Say what is wrong with a byte in its place, straight from the definition."""
     groups = -(-columns // 32)
     scales_size = -(-groups * 16 // 64) * 64
     panel, at = divmod(offset, scales_size + groups * 256)
     if at < groups * 16:
         is_padding = panel * 16 + at % 16 >= rows
-        return None if byte == 1 or (1 <= byte <= 64 and not is_padding) else GroupScaleError
+        return (
+            None if byte == 1 or (1 <= byte <= 64 and not is_padding) else Status.SSLM_GROUP_SCALE
+        )
     if at < scales_size:
-        return None if byte == 0 else PanelPaddingError
+        return None if byte == 0 else Status.SSLM_PANEL_PADDING
     low, high = byte & 15, byte >> 4
     if low == 0 or high == 0:
-        return Int4CodeError
+        return Status.SSLM_INT4_CODE
     word, place = divmod(at - scales_size, 64)
     column = word * 8 + place % 4
     row = panel * 16 + place // 4
     for nibble, k in ((low, column), (high, column + 4)):
         if nibble != 8 and (row >= rows or k >= columns):
-            return PanelPaddingError
+            return Status.SSLM_PANEL_PADDING
     return None
 
 
@@ -131,7 +126,7 @@ def test_columns_that_int4_has_no_sums_for() -> None:
     sound = tiny_artifact.int4_panels([[1] * 16384], [[1] * 512])
     check_tensor(int4_tensor(1, 16384, sound))
     longer = tiny_artifact.int4_panels([[1] * 16385], [[1] * 513])
-    with pytest.raises(TensorColumnsError) as caught:
+    with raises(Status.SSLM_TENSOR_COLUMNS) as caught:
         check_tensor(int4_tensor(1, 16385, longer))
     assert (caught.value.found, caught.value.highest) == (16385, 16384)
 
@@ -145,7 +140,7 @@ def test_mantissas_of_int4_have_23_bits(names: tuple[str, str]) -> None:
         if is_sound:
             check_int4_mantissas(tensors)
         else:
-            with pytest.raises(TensorValueError) as caught:
+            with raises(Status.SSLM_TENSOR_VALUE) as caught:
                 check_int4_mantissas(tensors)
             assert (caught.value.index, caught.value.highest) == (1, (1 << 23) - 1)
         # Codes of int8 have room for a bit more: here those of the matrix, there a head's own.
@@ -156,7 +151,7 @@ def test_mantissas_of_int4_have_23_bits(names: tuple[str, str]) -> None:
 def test_code_in_a_later_chunk() -> None:
     data = bytearray(16 * 4 * 3000)
     data[150_001] = 0x80
-    with pytest.raises(WeightCodeError) as caught:
+    with raises(Status.SSLM_WEIGHT_CODE) as caught:
         check_tensor(panel_tensor(16, 12_000, bytes(data)))
     assert caught.value.offset_bytes == 150_001
 
@@ -176,7 +171,7 @@ def test_bounds_of_each_role(name: str, lowest: int, highest: int) -> None:
     check_tensor(tiny_artifact.int32_tensor(name, [lowest, 0, highest]))
     for number in (lowest - 1, highest + 1):
         if -(1 << 31) <= number < 1 << 31:
-            with pytest.raises(TensorValueError) as caught:
+            with raises(Status.SSLM_TENSOR_VALUE) as caught:
                 check_tensor(tiny_artifact.int32_tensor(name, [0, 1, number]))
             assert (caught.value.index, caught.value.found) == (2, number)
 
@@ -185,7 +180,7 @@ def test_number_in_a_later_chunk() -> None:
     numbers = [1 << 30] * 40_000
     check_tensor(tiny_artifact.int32_tensor("rope.cos", numbers))
     numbers[39_999] += 1
-    with pytest.raises(TensorValueError) as caught:
+    with raises(Status.SSLM_TENSOR_VALUE) as caught:
         check_tensor(tiny_artifact.int32_tensor("rope.cos", numbers))
     assert caught.value.index == 39_999
 
@@ -202,11 +197,11 @@ def test_any_numbers(role: tuple[str, int, int], data: bytes) -> None:
     if all(lowest <= number <= highest for number in numbers):
         check_tensor(tensor)
     else:
-        with pytest.raises(TensorValueError):
+        with raises(Status.SSLM_TENSOR_VALUE):
             check_tensor(tensor)
 
 
 @pytest.mark.parametrize("name", ["embed", "layers.0.q_proj.mantissa", "cosine", "norm.extra"])
 def test_int32_tensor_without_a_role(name: str) -> None:
-    with pytest.raises(TensorRoleError):
+    with raises(Status.SSLM_TENSOR_ROLE):
         check_tensor(tiny_artifact.int32_tensor(name, [0]))

@@ -11,19 +11,12 @@ import pytest
 
 from sslm.artifact import TensorSpec, TensorStream, read_artifact, write_artifact
 from sslm.artifact.atomic_file import atomic_file, require_no_input
-from sslm.errors.artifact import (
-    DiskFullError,
-    SectionsDisagreeError,
-    TensorNameError,
-    TensorRoleError,
-    TensorSupplyError,
-    TensorValueError,
-    UnwritableFileError,
-)
-from sslm.errors.canonical_json import JsonRangeError
+from sslm.errors.artifact import DiskFullError, TensorSupplyError, UnwritableFileError
 from sslm.errors.commands import OutputExistsError, OutputIsFolderError, OutputNotFileError
 from sslm.errors.reading import UnreadableFileError
+from sslm.errors.status import Status
 from sslm.program.tensors import Tensor
+from tests.causes import raises
 from tests.file_sizes import file_size_limit
 from tests.unit.artifact import tiny_artifact
 
@@ -77,12 +70,12 @@ def test_announcement_is_not_sorted_or_empty(tmp_path: Path) -> None:
 
 def test_tensor_that_no_reader_takes(tmp_path: Path) -> None:
     for name, numbers, error in (
-        ("other", [1], TensorRoleError),
-        ("a b.mantissas", [1], TensorNameError),
-        ("a.mantissas", [1 << 24], TensorValueError),
+        ("other", [1], Status.SSLM_TENSOR_ROLE),
+        ("a b.mantissas", [1], Status.SSLM_TENSOR_NAME),
+        ("a.mantissas", [1 << 24], Status.SSLM_TENSOR_VALUE),
     ):
         stream = TensorStream.of({name: tiny_artifact.int32_tensor(name, numbers)})
-        with pytest.raises(error):
+        with raises(error):
             write_artifact(tmp_path / "a", tiny_artifact.PARTS, stream)
     assert list(tmp_path.iterdir()) == []
 
@@ -90,15 +83,15 @@ def test_tensor_that_no_reader_takes(tmp_path: Path) -> None:
 def test_parts_that_no_reader_takes(tmp_path: Path) -> None:
     parts = tiny_artifact.PARTS
     provenance = replace(parts.provenance, converter_version="x" * 1025)
-    with pytest.raises(JsonRangeError):
+    with raises(Status.JSON_RANGE):
         write_artifact(
             tmp_path / "a", replace(parts, provenance=provenance), TensorStream.of(TENSORS)
         )
     config = replace(parts.config, vocab_size=4)
-    with pytest.raises(SectionsDisagreeError):
+    with raises(Status.SECTIONS_DISAGREE):
         write_artifact(tmp_path / "a", replace(parts, config=config), TensorStream.of(TENSORS))
     golden = replace(tiny_artifact.GOLDEN, weight_digests=())
-    with pytest.raises(SectionsDisagreeError):
+    with raises(Status.SECTIONS_DISAGREE):
         write_artifact(tmp_path / "a", replace(parts, golden=golden), TensorStream.of(TENSORS))
     assert list(tmp_path.iterdir()) == []
 
@@ -115,7 +108,7 @@ def test_interrupt_leaves_the_old_file_and_nothing_else(
         yield TENSORS["embed"]
         raise interruption
 
-    with pytest.raises(interruption):
+    with raises(interruption):
         write_artifact(path, tiny_artifact.PARTS, stream_of(supply()))
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.sslm"]
     assert path.read_bytes() == before

@@ -14,12 +14,13 @@ from sslm.catalog.cache import Cache
 from sslm.catalog.known_models import KnownModel
 from sslm.catalog.origins import read_origin
 from sslm.catalog.pulling import pull
-from sslm.errors.artifact import NotAnSslmFileError
 from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import ModelNameError, PackageUnknownError, UnknownModelError
 from sslm.errors.engine import ModelHashMismatchError
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.runtime import OptionRangeError
+from sslm.errors.status import Status
+from tests.causes import raises
 from tests.converted import STORIES_SOURCE, stories_artifact, talking_artifact
 from tests.unit.catalog.local_package import without_network
 
@@ -117,7 +118,7 @@ def test_a_damaged_artifact_is_not_kept(cache: Cache, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError):
         pull(path, cache_dir=cache.folder)
     path.write_bytes(b"GGUF" + bytes(100))
-    with pytest.raises(NotAnSslmFileError):
+    with raises(Status.SSLM_MAGIC):
         pull(path, cache_dir=cache.folder)
     assert list((cache.folder / "models").iterdir()) == []
 

@@ -10,8 +10,6 @@ import pytest
 
 from sslm.engine.model import Model
 from sslm.errors.base import ArtifactError, SslmError
-from sslm.errors.canonical_json import JsonMissingKeyError, JsonRangeError
-from sslm.errors.reading import FieldTooLargeError, TruncatedFileError
 from sslm.errors.runtime import ContextLengthError, OptionRangeError
 from sslm.errors.saves import (
     NotASavedSessionError,
@@ -23,6 +21,7 @@ from sslm.errors.saves import (
     SaveSizeError,
     SaveVersionError,
 )
+from sslm.errors.status import Status
 from sslm.formats.saves.session import (
     SavedMessage,
     SavedSession,
@@ -30,6 +29,7 @@ from sslm.formats.saves.session import (
     read_saved_session,
 )
 from sslm.text.message import Message
+from tests.causes import Kind, kind_of, raises
 from tests.converted import talking_artifact
 from tests.tiny_models import MODEL_ID
 from tests.unit.engine.test_interrupts import held_bytes
@@ -138,9 +138,9 @@ def test_a_save_that_was_cut_is_to_be_saved_again(
     model: Model, blobs: dict[bool, bytes], kv: bool
 ) -> None:
     for size in range(8, 64):
-        with pytest.raises((TruncatedFileError, SaveSizeError)) as caught:
+        with raises(Status.TRUNCATED_FILE, SaveSizeError) as caught:
             model.restore_session(blobs[kv][:size])
-        if isinstance(caught.value, TruncatedFileError):
+        if caught.value.status is Status.TRUNCATED_FILE:
             assert str(caught.value).endswith("get the file again, or save it again")
 
 
@@ -148,21 +148,21 @@ def test_each_defect_has_its_error(model: Model, blobs: dict[bool, bytes]) -> No
     blob = blobs[False]
     one_more = bytearray(blob)
     one_more[70] ^= 1
-    cases: dict[bytes, type[ArtifactError]] = {
+    cases: dict[bytes, Kind] = {
         b"": NotASavedSessionError,
         b"SSLMSAVE" + blob[8:]: NotASavedSessionError,
-        blob[:20]: TruncatedFileError,
+        blob[:20]: Status.TRUNCATED_FILE,
         sealed(blob[:8] + b"\x02" + blob[9:]): SaveVersionError,
         sealed(blob[:12] + b"\x01" + blob[13:]): SaveFeatureError,
         blob[:-1]: SaveSizeError,
         blob + b"\0": SaveSizeError,
         bytes(one_more): SaveIntegrityError,
-        sealed(blob[:24] + b"\xff" * 8 + blob[32:]): FieldTooLargeError,
-        sealed(blob[:24] + b"\xff\xff\0\0\0\0\0\0" + blob[32:]): TruncatedFileError,
+        sealed(blob[:24] + b"\xff" * 8 + blob[32:]): Status.FIELD_TOO_LARGE,
+        sealed(blob[:24] + b"\xff\xff\0\0\0\0\0\0" + blob[32:]): Status.TRUNCATED_FILE,
         sealed(blob.replace(b'"role":"user"', b'"role":"uses"')): SavedSessionValueError,
         sealed(blob.replace(b"2024-02-29", b"2023-02-29")): SavedSessionValueError,
         sealed(blob.replace(b'"2024-02-29"', b'"2024W091\\n"')): SavedSessionValueError,
-        sealed(blob.replace(b'"date"', b'"dats"')): JsonMissingKeyError,
+        sealed(blob.replace(b'"date"', b'"dats"')): Status.JSON_MISSING_KEY,
         sealed(blob.replace(b"SSLMSAVE", b"SSLMSAVF")): NotASaveError,
         # States that do not reach to the end of the file.
         sealed(blob + bytes(64)): SaveSizeError,
@@ -172,7 +172,7 @@ def test_each_defect_has_its_error(model: Model, blobs: dict[bool, bytes]) -> No
     for case, expected in cases.items():
         with pytest.raises(ArtifactError) as refused:
             model.restore_session(case)
-        assert type(refused.value) is expected
+        assert kind_of(refused.value) is expected
         assert held_bytes(model) == before
 
 
@@ -214,6 +214,6 @@ def test_there_is_one_spelling() -> None:
     with pytest.raises(ArtifactError):
         read_saved_session(sealed(blob[:padding] + b"\1" + blob[padding + 1 :]))
     many = SavedSession(messages=(SavedMessage("user", ""),) * 16385, date=None, states=b"")
-    with pytest.raises(JsonRangeError):
+    with raises(Status.JSON_RANGE):
         read_saved_session(encode_session(many))
     assert MODEL_ID not in blob

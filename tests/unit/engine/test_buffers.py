@@ -8,9 +8,10 @@ import pytest
 
 import sslm
 from sslm.engine.model import Model
-from sslm.errors.artifact import NotAnSslmFileError, SslmIntegrityError
 from sslm.errors.runtime import MemoryBudgetError, NotCopyableError, OptionRangeError
+from sslm.errors.status import Status
 from sslm.memory import address_of
+from tests.causes import raises
 from tests.converted import talking_artifact
 
 
@@ -58,10 +59,10 @@ def test_what_begins_between_multiples_of_64_is_copied(path: Path) -> None:
 
 def test_a_buffer_is_verified_as_a_file_is(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    with pytest.raises(NotAnSslmFileError):
+    with raises(Status.SSLM_MAGIC):
         sslm.load(b"")
     content[-1] ^= 1
-    with pytest.raises(SslmIntegrityError):
+    with raises(Status.SSLM_INTEGRITY):
         sslm.load(content)
 
 

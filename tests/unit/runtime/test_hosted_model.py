@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from sslm.artifact import read_artifact
-from sslm.errors.artifact import SslmIntegrityError
 from sslm.errors.native import PlanBusyError
 from sslm.errors.runtime import ModelHeldError, ObjectClosedError, OptionRangeError
+from sslm.errors.status import Status
 from sslm.opening.runner import build_program
 from sslm.runtime.hosted_model import HostedModel
 from sslm.runtime.saves.saving import save
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence
+from tests.causes import raises
 from tests.converted import stories_artifact
 from tests.runtime_cases import Case, refused
 from tests.sequences import LONGEST
@@ -58,7 +59,7 @@ def test_a_file_that_was_changed(tmp_path: Path, is_mapped: bool) -> None:
     spoilt[-1] ^= 1
     path = tmp_path / "spoilt.sslm"
     path.write_bytes(spoilt)
-    with pytest.raises(SslmIntegrityError):
+    with raises(Status.SSLM_INTEGRITY):
         read_artifact(path, mmap=is_mapped)
 
 

@@ -7,7 +7,8 @@ from typing import BinaryIO, Final
 
 from sslm import limits
 from sslm.cli.screen.output import note
-from sslm.errors.reading import BadUtf8Error, UnreadableFileError, unreadable
+from sslm.errors.reading import FieldError, UnreadableFileError, unreadable
+from sslm.errors.status import Status
 from sslm.errors.text import TextTooLongError
 from sslm.threads import open_file
 
@@ -20,7 +21,7 @@ def read_text_file(path: Path) -> str:
     Raises:
         UnreadableFileError: If the system refuses.
         TextTooLongError: If it is longer than a text may be.
-        BadUtf8Error: If it is not UTF-8.
+        FieldError: If it is not UTF-8.
     """
     name = str(path)
     try:
@@ -44,7 +45,7 @@ def read_stdin() -> str:
     Raises:
         UnreadableFileError: If it is closed.
         TextTooLongError: If it is longer than a text may be.
-        BadUtf8Error: If it is not UTF-8.
+        FieldError: If it is not UTF-8.
     """
     require_stdin()
     if sys.stdin.isatty():
@@ -54,7 +55,7 @@ def read_stdin() -> str:
 
 
 def typed_text(line: str) -> str:
-    """Return a line that was typed; raise BadUtf8Error if it was no UTF-8.
+    """Return a line that was typed; raise FieldError if it was no UTF-8.
 
     Bytes that are none come as what stands for them, where the terminal was read so.
     """
@@ -84,8 +85,10 @@ def read_bounded(name: str, file: BinaryIO) -> bytes:
 
 
 def decode_text(name: str, data: bytes) -> str:
-    """Return UTF-8 bytes as text; raise BadUtf8Error if they are none."""
+    """Return UTF-8 bytes as text; raise FieldError if they are none."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadUtf8Error(name, error.start, error.reason) from None
+        raise FieldError(
+            Status.BAD_UTF8, field=name, offset_bytes=error.start, reason=error.reason
+        ) from None

@@ -11,7 +11,7 @@ from typing import Final
 from sslm import limits
 from sslm.closing import Closing
 from sslm.errors.gguf import GgufError
-from sslm.errors.reading import FieldTooLargeError
+from sslm.errors.reading import FieldError
 from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
 from sslm.formats.gguf.metadata import GgufMetadata, MetadataArray, MetadataValue, Scalar
@@ -206,7 +206,13 @@ def _read_metadata(reader: BoundedReader, key_count: int) -> dict[str, MetadataV
             raise GgufError(Status.GGUF_DUPLICATE_KEY, key=key, offset_bytes=reader.position)
         values[key] = _read_value(reader, key, start + budget)
         if reader.position > start + budget:
-            raise FieldTooLargeError("size of metadata", start, reader.position - start, budget)
+            raise FieldError(
+                Status.FIELD_TOO_LARGE,
+                field="size of metadata",
+                offset_bytes=start,
+                found=reader.position - start,
+                at_most=budget,
+            )
     return values
 
 

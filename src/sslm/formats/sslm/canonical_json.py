@@ -4,17 +4,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn, TypeVar
 
-from sslm.errors.canonical_json import (
-    JsonMissingKeyError,
-    JsonNotCanonicalError,
-    JsonRangeError,
-    JsonSyntaxError,
-    JsonTextError,
-    JsonTypeError,
-    JsonUnknownKeyError,
-)
-from sslm.errors.reading import BadUtf8Error
+from sslm.errors.canonical_json import CanonicalJsonError
+from sslm.errors.reading import FieldError
 from sslm.errors.showing import json_problem
+from sslm.errors.status import Status
 from sslm.json_nesting import nesting_of
 from sslm.limits import SSLM_JSON_DIGITS_MAX, SSLM_JSON_NESTING_MAX
 
@@ -50,33 +43,41 @@ def decode_json(data: memoryview, section: str) -> JsonValue:
         section: What they are, for errors.
 
     Raises:
-        BadUtf8Error: If they are not UTF-8.
-        JsonSyntaxError: If they are not JSON, nest too deep, or hold a number that is not a whole
-            one of at most ``SSLM_JSON_DIGITS_MAX`` digits.
-        JsonNotCanonicalError: If they are another spelling, or a key stands twice in an object.
+        FieldError: If they are not UTF-8.
+        CanonicalJsonError: If they are not JSON, nest too deep, hold a number that is not a whole
+            one of at most ``SSLM_JSON_DIGITS_MAX`` digits, are another spelling, or have a key
+            twice in an object.
     """
 
     def whole(digits: str) -> int:
         if len(digits) > SSLM_JSON_DIGITS_MAX:
-            raise JsonSyntaxError(section, f"a number has {len(digits)} digits")
+            raise CanonicalJsonError(
+                Status.JSON_SYNTAX, section=section, reason=f"a number has {len(digits)} digits"
+            )
         return int(digits)
 
     def refuse(digits: str) -> NoReturn:
-        raise JsonSyntaxError(section, f"{digits[:40]} is not a whole number")
+        raise CanonicalJsonError(
+            Status.JSON_SYNTAX, section=section, reason=f"{digits[:40]} is not a whole number"
+        )
 
     raw = bytes(data)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadUtf8Error(section, error.start, error.reason) from error
+        raise FieldError(
+            Status.BAD_UTF8, field=section, offset_bytes=error.start, reason=error.reason
+        ) from error
     if nesting_of(raw).depth > SSLM_JSON_NESTING_MAX:
-        raise JsonSyntaxError(section, "it nests too deep")
+        raise CanonicalJsonError(Status.JSON_SYNTAX, section=section, reason="it nests too deep")
     try:
         value: JsonValue = json.loads(
             text, parse_int=whole, parse_float=refuse, parse_constant=refuse
         )
     except json.JSONDecodeError as error:
-        raise JsonSyntaxError(section, json_problem(error)) from error
+        raise CanonicalJsonError(
+            Status.JSON_SYNTAX, section=section, reason=json_problem(error)
+        ) from error
     _require_canonical(raw, value, section)
     return value
 
@@ -89,7 +90,7 @@ class JsonFields:
         value: What stands there.
 
     Raises:
-        JsonTypeError: If *value* is not an object.
+        CanonicalJsonError: If *value* is not an object.
     """
 
     def __init__(self, place: str, value: JsonValue) -> None:
@@ -103,9 +104,9 @@ class JsonFields:
         return key in self._left
 
     def take(self, key: str) -> JsonValue:
-        """Take any value; raise JsonMissingKeyError if it is not there."""
+        """Take any value; raise CanonicalJsonError if it is not there."""
         if key not in self._left:
-            raise JsonMissingKeyError(self.place, key)
+            raise CanonicalJsonError(Status.JSON_MISSING_KEY, place=self.place, key=key)
         return self._left.pop(key)
 
     def integer(self, key: str, *, at_least: int, at_most: int) -> int:
@@ -145,7 +146,13 @@ class JsonFields:
         if not isinstance(value, list):
             raise _type_error(place, value, "a list")
         if not at_least <= len(value) <= at_most:
-            raise JsonRangeError(f"the length of {place}", len(value), at_least, at_most)
+            raise CanonicalJsonError(
+                Status.JSON_RANGE,
+                place=f"the length of {place}",
+                found=len(value),
+                at_least=at_least,
+                at_most=at_most,
+            )
         return tuple(read(f"{place}[{index}]", item) for index, item in enumerate(value))
 
     def texts(self, key: str, *, count_at_most: int, at_most: int) -> Mapping[str, str]:
@@ -153,7 +160,13 @@ class JsonFields:
         place = f"{self.place}.{key}"
         fields = JsonFields(place, self.take(key))
         if len(fields._left) > count_at_most:
-            raise JsonRangeError(f"the length of {place}", len(fields._left), 0, count_at_most)
+            raise CanonicalJsonError(
+                Status.JSON_RANGE,
+                place=f"the length of {place}",
+                found=len(fields._left),
+                at_least=0,
+                at_most=count_at_most,
+            )
         return {
             text(f"a key of {place}", name, at_most=at_most): text(
                 f"{place}.{name}", value, at_most=at_most
@@ -162,9 +175,11 @@ class JsonFields:
         }
 
     def finish(self) -> None:
-        """Raise JsonUnknownKeyError if a field was not taken."""
+        """Raise CanonicalJsonError if a field was not taken."""
         for key in self._left:
-            raise JsonUnknownKeyError(self.place, key[:_SHOWN_CHARS])
+            raise CanonicalJsonError(
+                Status.JSON_UNKNOWN_KEY, place=self.place, key=key[:_SHOWN_CHARS]
+            )
 
 
 def integer(place: str, value: JsonValue, *, at_least: int, at_most: int) -> int:
@@ -172,7 +187,9 @@ def integer(place: str, value: JsonValue, *, at_least: int, at_most: int) -> int
     if not isinstance(value, int) or isinstance(value, bool):
         raise _type_error(place, value, "an integer")
     if not at_least <= value <= at_most:
-        raise JsonRangeError(place, value, at_least, at_most)
+        raise CanonicalJsonError(
+            Status.JSON_RANGE, place=place, found=value, at_least=at_least, at_most=at_most
+        )
     return value
 
 
@@ -181,7 +198,13 @@ def text(place: str, value: JsonValue, *, at_most: int) -> str:
     if not isinstance(value, str):
         raise _type_error(place, value, "a text")
     if len(value) > at_most:
-        raise JsonRangeError(f"the length of {place}", len(value), 0, at_most)
+        raise CanonicalJsonError(
+            Status.JSON_RANGE,
+            place=f"the length of {place}",
+            found=len(value),
+            at_least=0,
+            at_most=at_most,
+        )
     return value
 
 
@@ -189,12 +212,19 @@ def hexadecimal(place: str, value: JsonValue, *, size_bytes: int) -> bytes:
     """Return the bytes that *value* spells in lower-case hexadecimal digits."""
     digits = text(place, value, at_most=2 * size_bytes)
     if len(digits) != 2 * size_bytes or not set(digits) <= set("0123456789abcdef"):
-        raise JsonTextError(place, digits, f"{2 * size_bytes} lower-case hexadecimal digits")
+        raise CanonicalJsonError(
+            Status.JSON_TEXT,
+            place=place,
+            found=digits,
+            expected=f"{2 * size_bytes} lower-case hexadecimal digits",
+        )
     return bytes.fromhex(digits)
 
 
-def _type_error(place: str, value: JsonValue, expected: str) -> JsonTypeError:
-    return JsonTypeError(place, _TYPE_NAMES[type(value)], expected)
+def _type_error(place: str, value: JsonValue, expected: str) -> CanonicalJsonError:
+    return CanonicalJsonError(
+        Status.JSON_TYPE, place=place, found=_TYPE_NAMES[type(value)], expected=expected
+    )
 
 
 def _require_canonical(raw: bytes, value: JsonValue, section: str) -> None:
@@ -202,8 +232,14 @@ def _require_canonical(raw: bytes, value: JsonValue, section: str) -> None:
         canonical = encode_json(value)
     except UnicodeEncodeError as error:
         # A lone surrogate can be escaped in JSON, but has no UTF-8.
-        raise JsonSyntaxError(section, "an escape stands for half a character") from error
+        raise CanonicalJsonError(
+            Status.JSON_SYNTAX, section=section, reason="an escape stands for half a character"
+        ) from error
     if canonical != raw:
         pairs = enumerate(zip(canonical, raw, strict=False))
         same = min(len(canonical), len(raw))
-        raise JsonNotCanonicalError(section, next((at for at, (a, b) in pairs if a != b), same))
+        raise CanonicalJsonError(
+            Status.JSON_NOT_CANONICAL,
+            section=section,
+            offset_bytes=next((at for at, (a, b) in pairs if a != b), same),
+        )

@@ -8,28 +8,9 @@ from types import MappingProxyType
 from typing import Final
 
 from sslm import limits
-from sslm.errors.artifact import (
-    DuplicateSectionError,
-    EmptySectionError,
-    MissingSectionError,
-    NotAnSslmFileError,
-    SectionAlignmentError,
-    SectionBoundsError,
-    SectionDtypeError,
-    SectionElementCountError,
-    SectionGapError,
-    SectionOrderError,
-    SectionOverlapError,
-    SectionSizeError,
-    SectionTypeError,
-    SslmFileSizeError,
-    SslmFlagsError,
-    SslmHeaderSizeError,
-    SslmIntegrityError,
-    SslmReservedError,
-    SslmVersionError,
-)
-from sslm.errors.reading import MisalignedOffsetError, TrailingBytesError
+from sslm.errors.artifact import ContainerError
+from sslm.errors.reading import FieldError
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
 from sslm.hashes import Sha256, sha256_of
 
@@ -142,8 +123,8 @@ def section_places(sizes_bytes: Mapping[SectionType, int]) -> tuple[SectionPlace
     """Place sections of the given sizes: ascending types, each at its first aligned byte.
 
     Raises:
-        EmptySectionError: If a size is 0.
-        SectionSizeError: If a size is above the limit for its type.
+        ContainerError: If a size is 0.
+        ContainerError: If a size is above the limit for its type.
     """
     end = HEADER_SIZE_BYTES + ROW_SIZE_BYTES * len(sizes_bytes)
     places = []
@@ -194,7 +175,7 @@ def read_container(view: memoryview) -> Mapping[SectionType, Section]:
     places = _read_table(reader, section_count)
     for kind, rule in RULES.items():
         if rule.is_required and all(place.type is not kind for place in places):
-            raise MissingSectionError(kind.name)
+            raise ContainerError(Status.SECTION_MISSING, section=kind.name)
     sections = {}
     for place in places:
         data = reader.claim(
@@ -206,7 +187,9 @@ def read_container(view: memoryview) -> Mapping[SectionType, Section]:
     head[HASH_OFFSET_BYTES:HEADER_SIZE_BYTES] = bytes(HASH_SIZE_BYTES)
     found_hash = _content_hash(head, [section.sha256 for section in sections.values()])
     if found_hash != stated_hash:
-        raise SslmIntegrityError(found_hash.hex(), stated_hash.hex())
+        raise ContainerError(
+            Status.SSLM_INTEGRITY, found=found_hash.hex(), stated=stated_hash.hex()
+        )
     reader.require_zero_unclaimed("between sections")
     return MappingProxyType(sections)
 
@@ -242,25 +225,31 @@ def _read_header(reader: BoundedReader) -> tuple[int, bytes]:
     """Return the section count and the stated hash; leave the reader at the table."""
     magic = bytes(reader.take("magic", size_bytes=min(4, reader.size_bytes)))
     if magic != MAGIC:
-        raise NotAnSslmFileError(magic, *_CONVERTED)
+        raise _not_a_model(magic, *_CONVERTED)
     version = reader.u32("format version", at_most=U32_MAX)
     start = magic + version.to_bytes(4, "little")
     if start in _SAVES:
-        raise NotAnSslmFileError(start, *_SAVES[start])
+        raise _not_a_model(start, *_SAVES[start])
     if version != FORMAT_VERSION:
-        raise SslmVersionError(version, FORMAT_VERSION)
+        raise ContainerError(Status.SSLM_VERSION, found=version, expected=FORMAT_VERSION)
     header_size = reader.u32("header size", at_most=U32_MAX)
     if header_size != HEADER_SIZE_BYTES:
-        raise SslmHeaderSizeError(header_size, HEADER_SIZE_BYTES)
+        raise ContainerError(Status.SSLM_HEADER_SIZE, found=header_size, expected=HEADER_SIZE_BYTES)
     section_count = reader.u32("section count", at_most=limits.SSLM_SECTION_COUNT_MAX, at_least=1)
     flags = reader.u32("flags", at_most=U32_MAX)
     if flags:
-        raise SslmFlagsError(flags)
+        raise ContainerError(Status.SSLM_FLAGS, found=flags)
     _require_reserved(reader, "reserved field of the header", reader.position)
     file_size = reader.u64("file size", at_most=U64_MAX)
     if file_size != reader.size_bytes:
-        raise SslmFileSizeError(file_size, reader.size_bytes)
+        raise ContainerError(
+            Status.SSLM_FILE_SIZE, stated_bytes=file_size, found_bytes=reader.size_bytes
+        )
     return section_count, bytes(reader.take("hash", size_bytes=HASH_SIZE_BYTES))
+
+
+def _not_a_model(found: bytes, looks_like: str, remedy: str) -> ContainerError:
+    return ContainerError(Status.SSLM_MAGIC, found=found, looks_like=looks_like, remedy=remedy)
 
 
 def _read_table(reader: BoundedReader, section_count: int) -> list[SectionPlace]:
@@ -278,38 +267,74 @@ def _read_table(reader: BoundedReader, section_count: int) -> list[SectionPlace]
         expected = aligned(end, RULES[place.type].alignment_bytes)
         name = place.type.name
         if place.offset_bytes < end:
-            raise SectionOverlapError(name, place.offset_bytes, owner, end)
+            raise ContainerError(
+                Status.SECTION_OVERLAP,
+                section=name,
+                offset_bytes=place.offset_bytes,
+                previous=owner,
+                end_bytes=end,
+            )
         if place.offset_bytes != expected:
-            raise SectionGapError(name, place.offset_bytes, expected)
+            raise ContainerError(
+                Status.SECTION_GAP,
+                section=name,
+                offset_bytes=place.offset_bytes,
+                expected_bytes=expected,
+            )
         if place.end_bytes > file_size:
-            raise SectionBoundsError(name, place.offset_bytes, place.size_bytes, file_size)
+            raise ContainerError(
+                Status.SECTION_BOUNDS,
+                section=name,
+                offset_bytes=place.offset_bytes,
+                size_bytes=place.size_bytes,
+                file_bytes=file_size,
+            )
         places.append(place)
         end, owner = place.end_bytes, name
     if end != file_size:
-        raise TrailingBytesError("the last section", end, file_size - end)
+        raise FieldError(
+            Status.TRAILING_BYTES,
+            field="the last section",
+            offset_bytes=end,
+            extra_bytes=file_size - end,
+        )
     return places
 
 
 def _read_row(row: BoundedReader, index: int) -> SectionPlace:
     number = row.u32("section type", at_most=U32_MAX)
     if number not in SectionType.__members__.values():
-        raise SectionTypeError(index, number)
+        raise ContainerError(Status.SECTION_TYPE, index=index, found=number)
     kind = SectionType(number)
     rule = RULES[kind]
     dtype = row.u32("element type", at_most=U32_MAX)
     if dtype != DTYPE_RAW:
-        raise SectionDtypeError(kind.name, dtype, DTYPE_RAW)
+        raise ContainerError(
+            Status.SECTION_DTYPE, section=kind.name, found=dtype, expected=DTYPE_RAW
+        )
     offset = row.u64("section offset", at_most=U64_MAX)
     size = row.u64("section size", at_most=U64_MAX)
     _require_size(kind, size)
     element_count = row.u64("element count", at_most=U64_MAX)
     if element_count != size:
-        raise SectionElementCountError(kind.name, element_count, size)
+        raise ContainerError(
+            Status.SECTION_ELEMENT_COUNT, section=kind.name, found=element_count, size_bytes=size
+        )
     alignment = row.u32("section alignment", at_most=U32_MAX)
     if alignment != rule.alignment_bytes:
-        raise SectionAlignmentError(kind.name, alignment, rule.alignment_bytes)
+        raise ContainerError(
+            Status.SECTION_ALIGNMENT,
+            section=kind.name,
+            found=alignment,
+            expected=rule.alignment_bytes,
+        )
     if offset % alignment:
-        raise MisalignedOffsetError(kind.name, offset, alignment)
+        raise FieldError(
+            Status.MISALIGNED_OFFSET,
+            field=kind.name,
+            offset_bytes=offset,
+            alignment_bytes=alignment,
+        )
     reserved_offset = HEADER_SIZE_BYTES + ROW_SIZE_BYTES * index + row.position
     _require_reserved(row, "reserved field of a section", reserved_offset)
     return SectionPlace(type=kind, offset_bytes=offset, size_bytes=size)
@@ -317,19 +342,31 @@ def _read_row(row: BoundedReader, index: int) -> SectionPlace:
 
 def _require_size(kind: SectionType, size_bytes: int) -> None:
     if size_bytes == 0:
-        raise EmptySectionError(kind.name)
+        raise ContainerError(Status.SECTION_EMPTY, section=kind.name)
     if size_bytes > RULES[kind].size_bytes_max:
-        raise SectionSizeError(kind.name, size_bytes, RULES[kind].size_bytes_max)
+        raise ContainerError(
+            Status.SECTION_SIZE,
+            section=kind.name,
+            size_bytes=size_bytes,
+            at_most=RULES[kind].size_bytes_max,
+        )
 
 
 def _check_order(places: list[SectionPlace], place: SectionPlace, index: int) -> None:
     if any(place.type is other.type for other in places):
-        raise DuplicateSectionError(index, place.type.name)
+        raise ContainerError(Status.SECTION_DUPLICATE, index=index, section=place.type.name)
     if places and place.type < places[-1].type:
-        raise SectionOrderError(index, place.type.name, places[-1].type.name)
+        raise ContainerError(
+            Status.SECTION_ORDER,
+            index=index,
+            section=place.type.name,
+            previous=places[-1].type.name,
+        )
 
 
 def _require_reserved(reader: BoundedReader, name: str, offset_bytes: int) -> None:
     value = reader.u32(name, at_most=U32_MAX)
     if value:
-        raise SslmReservedError(name, offset_bytes, value)
+        raise ContainerError(
+            Status.SSLM_RESERVED, field=name, offset_bytes=offset_bytes, found=value
+        )

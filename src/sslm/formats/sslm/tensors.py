@@ -7,17 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sslm import limits
-from sslm.errors.artifact import (
-    SslmReservedError,
-    TensorExponentError,
-    TensorExtentError,
-    TensorNameError,
-    TensorNameSizeError,
-    TensorOrderError,
-    TensorPlaceError,
-    TensorRankError,
-    WeightsSizeError,
-)
+from sslm.errors.artifact import ContainerError
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U32_MAX, BoundedReader
 
 RANK_MAX: Final = 4
@@ -92,45 +83,64 @@ def read_manifest(
     count = reader.u32("tensor count", at_most=limits.SSLM_TENSOR_COUNT_MAX, at_least=1)
     reserved = reader.u32("reserved field of the manifest", at_most=U32_MAX)
     if reserved:
-        raise SslmReservedError("reserved field of the manifest", base_offset_bytes + 4, reserved)
+        raise ContainerError(
+            Status.SSLM_RESERVED,
+            field="reserved field of the manifest",
+            offset_bytes=base_offset_bytes + 4,
+            found=reserved,
+        )
     rows = reader.take("tensor rows", size_bytes=_ROW.size * count)
     records: list[TensorRecord] = []
     end = 0
     for index, row in enumerate(_ROW.iter_unpack(rows)):
         name = _read_name(reader, index, row[0])
         if records and name <= records[-1].name:
-            raise TensorOrderError(name, records[-1].name)
+            raise ContainerError(Status.SSLM_TENSOR_ORDER, name=name, previous=records[-1].name)
         record = _record_of(name, row)
         expected = -(-end // TENSOR_ALIGNMENT_BYTES) * TENSOR_ALIGNMENT_BYTES
         if record.offset_bytes != expected:
-            raise TensorPlaceError(name, record.offset_bytes, expected)
+            raise ContainerError(
+                Status.SSLM_TENSOR_PLACE,
+                name=name,
+                found_bytes=record.offset_bytes,
+                expected_bytes=expected,
+            )
         end = record.offset_bytes + record.size_bytes
         records.append(record)
     reader.require_end("the names of the tensors")
     if end != weights_size_bytes:
-        raise WeightsSizeError(end, weights_size_bytes)
+        raise ContainerError(Status.SSLM_WEIGHTS_SIZE, end_bytes=end, size_bytes=weights_size_bytes)
     return tuple(records)
 
 
 def _read_name(reader: BoundedReader, index: int, size_bytes: int) -> str:
     if size_bytes > limits.SSLM_TENSOR_NAME_SIZE_BYTES_MAX:
-        raise TensorNameSizeError(index, size_bytes, limits.SSLM_TENSOR_NAME_SIZE_BYTES_MAX)
+        raise ContainerError(
+            Status.SSLM_TENSOR_NAME_SIZE,
+            index=index,
+            size_bytes=size_bytes,
+            at_most=limits.SSLM_TENSOR_NAME_SIZE_BYTES_MAX,
+        )
     raw = bytes(reader.take(f"name of tensor {index}", size_bytes=size_bytes))
     name = raw.decode("ascii", errors="backslashreplace")
     if not _NAME.fullmatch(name):
-        raise TensorNameError(index, name)
+        raise ContainerError(Status.SSLM_TENSOR_NAME, index=index, name=name)
     return name
 
 
 def _record_of(name: str, row: tuple[int, ...]) -> TensorRecord:
     _, encoding, rank, exponent, *extents, offset, size = row
     if not 1 <= rank <= RANK_MAX:
-        raise TensorRankError(name, rank, 1, RANK_MAX)
+        raise ContainerError(
+            Status.SSLM_TENSOR_RANK, name=name, found=rank, at_least=1, at_most=RANK_MAX
+        )
     bound = limits.SSLM_TENSOR_EXPONENT_MAX
     if not -bound <= exponent <= bound:
-        raise TensorExponentError(name, exponent, bound)
+        raise ContainerError(Status.SSLM_TENSOR_EXPONENT, name=name, found=exponent, bound=bound)
     if 0 in extents[:rank] or any(extents[rank:]):
-        raise TensorExtentError(name, tuple(extents), rank)
+        raise ContainerError(
+            Status.SSLM_TENSOR_EXTENT, name=name, extents=tuple(extents), rank=rank
+        )
     return TensorRecord(
         name=name,
         encoding=encoding,

@@ -6,7 +6,8 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from sslm import limits
-from sslm.errors.artifact import TokenizerFlagsError, TokenSizesError
+from sslm.errors.artifact import ContainerError
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U32_MAX, BoundedReader
 
 _NONE: Final = U32_MAX
@@ -81,7 +82,7 @@ def read_tokenizer(data: memoryview, *, base_offset_bytes: int) -> TokenizerReco
         base_offset_bytes: Where it lies in the file, for errors.
 
     Raises:
-        TokenizerFlagsError: If a flag is set that has no meaning.
+        ContainerError: If a flag is set that has no meaning.
         ArtifactError: If a count, a size or a spelling is not sound; see ``errors.reading``.
     """
     reader = BoundedReader(data, base_offset_bytes=base_offset_bytes)
@@ -89,7 +90,7 @@ def read_tokenizer(data: memoryview, *, base_offset_bytes: int) -> TokenizerReco
     pre_tokenizer = _name(reader, "pre-tokenizer")
     flags = reader.u32("tokenizer flags", at_most=U32_MAX)
     if flags & ~_ALL_FLAGS:
-        raise TokenizerFlagsError(flags, _ALL_FLAGS)
+        raise ContainerError(Status.SSLM_TOKENIZER_FLAGS, found=flags, known=_ALL_FLAGS)
     bos, eos, unknown, padding = (_optional_id(reader) for _ in range(4))
     end_count = reader.u32("count of end tokens", at_most=limits.VOCAB_SIZE_MAX)
     end_token_ids = _take_numbers(reader, "end tokens", end_count)
@@ -141,6 +142,6 @@ def _take_spellings(reader: BoundedReader, token_count: int) -> tuple[str, ...]:
     sizes = _take_numbers(reader, "sizes of the tokens", token_count)
     text = reader.utf8_of("tokens", size_bytes=reader.remaining_bytes)
     if sum(sizes) != len(text):
-        raise TokenSizesError(sum(sizes), len(text))
+        raise ContainerError(Status.SSLM_TOKEN_SIZES, stated=sum(sizes), found=len(text))
     ends = pairwise(accumulate(sizes, initial=0))
     return tuple([text[first:last] for first, last in ends])

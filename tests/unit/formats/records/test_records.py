@@ -10,14 +10,6 @@ import pytest
 
 from sslm import limits
 from sslm.errors.base import ArtifactError
-from sslm.errors.reading import (
-    BadUtf8Error,
-    FieldTooLargeError,
-    FieldTooSmallError,
-    NonZeroPaddingError,
-    TrailingBytesError,
-    TruncatedFileError,
-)
 from sslm.errors.records import (
     NotARecordError,
     RecordFeatureError,
@@ -28,6 +20,7 @@ from sslm.errors.records import (
     SavedBiasOrderError,
     SavedDecoderError,
 )
+from sslm.errors.status import Status
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.choice import CHOICE_SIZE_BYTES, DECODERS, encode_choice, read_choice
 from sslm.formats.records.reader import read_record
@@ -38,6 +31,7 @@ from sslm.formats.records.writer import (
     record_size_bytes,
 )
 from sslm.program.choice import Choice, Decoder
+from tests.causes import Kind, raises
 from tests.records import PLAIN_CHOICE, RECORD, RICH_CHOICE, RICH_RECORD, SCHEMA_RECORD
 from tests.saves import reseal_save, resize_save
 
@@ -77,7 +71,7 @@ def test_a_change_that_is_not_sealed_is_refused(saved: SavedRecord) -> None:
         changed = bytearray(blob)
         changed[offset] ^= 0x01
         error = RecordIntegrityError if offset >= 32 else ArtifactError
-        with pytest.raises(error):
+        with raises(error):
             read_record(changed)
 
 
@@ -85,15 +79,15 @@ def test_a_change_that_is_not_sealed_is_refused(saved: SavedRecord) -> None:
 def test_a_part_is_refused(saved: SavedRecord) -> None:
     blob = encode_record(saved)
     for size in range(len(blob)):
-        with pytest.raises((NotARecordError, TruncatedFileError, RecordSizeError)):
+        with raises(NotARecordError, Status.TRUNCATED_FILE, RecordSizeError):
             read_record(blob[:size])
         if size >= 128:
-            with pytest.raises((TruncatedFileError, TrailingBytesError)):
+            with raises(Status.TRUNCATED_FILE, Status.TRAILING_BYTES):
                 read_record(resize_save(blob[:size]))
     with pytest.raises(RecordSizeError) as caught:
         read_record(blob + b"\0")
     assert (caught.value.stated_bytes, caught.value.found_bytes) == (len(blob), len(blob) + 1)
-    with pytest.raises(TrailingBytesError):
+    with raises(Status.TRAILING_BYTES):
         read_record(resize_save(blob + b"\0"))
 
 
@@ -148,61 +142,59 @@ def test_the_size_is_known_before(saved: SavedRecord) -> None:
         (8, struct.pack("<I", 2), RecordVersionError),
         (12, struct.pack("<I", 4), RecordFeatureError),
         (16, struct.pack("<Q", 1 << 63), RecordSizeError),
-        (28, b"\1", NonZeroPaddingError),
-        (128, struct.pack("<I", 0), FieldTooSmallError),
-        (132, struct.pack("<I", 0), FieldTooSmallError),
-        (132, struct.pack("<I", limits.CONTEXT_TOKENS_MAX), TruncatedFileError),
+        (28, b"\1", Status.NON_ZERO_PADDING),
+        (128, struct.pack("<I", 0), Status.FIELD_TOO_SMALL),
+        (132, struct.pack("<I", 0), Status.FIELD_TOO_SMALL),
+        (132, struct.pack("<I", limits.CONTEXT_TOKENS_MAX), Status.TRUNCATED_FILE),
         (136, struct.pack("<I", 4), RecordValueError),
         (140, struct.pack("<I", 1), RecordValueError),
-        (144, struct.pack("<I", 2), FieldTooLargeError),
+        (144, struct.pack("<I", 2), Status.FIELD_TOO_LARGE),
         (148, struct.pack("<I", 3), RecordValueError),
-        (148, struct.pack("<I", 5), FieldTooLargeError),
+        (148, struct.pack("<I", 5), Status.FIELD_TOO_LARGE),
         (152, struct.pack("<I", 2), RecordValueError),
-        (156, struct.pack("<I", limits.VOCAB_SIZE_MAX + 1), FieldTooLargeError),
-        (160, struct.pack("<I", limits.STOP_COUNT_MAX + 1), FieldTooLargeError),
-        (164, struct.pack("<I", 0), FieldTooSmallError),
+        (156, struct.pack("<I", limits.VOCAB_SIZE_MAX + 1), Status.FIELD_TOO_LARGE),
+        (160, struct.pack("<I", limits.STOP_COUNT_MAX + 1), Status.FIELD_TOO_LARGE),
+        (164, struct.pack("<I", 0), Status.FIELD_TOO_SMALL),
         (168, struct.pack("<I", len(DECODERS)), SavedDecoderError),
-        (172, struct.pack("<I", 0), FieldTooSmallError),
-        (184, struct.pack("<I", 0), FieldTooSmallError),
-        (192, struct.pack("<I", 1_000_001), FieldTooLargeError),
-        (212, struct.pack("<I", 0), FieldTooSmallError),
-        (220, b"\1", FieldTooLargeError),
-        (224, struct.pack("<i", -1), FieldTooSmallError),
+        (172, struct.pack("<I", 0), Status.FIELD_TOO_SMALL),
+        (184, struct.pack("<I", 0), Status.FIELD_TOO_SMALL),
+        (192, struct.pack("<I", 1_000_001), Status.FIELD_TOO_LARGE),
+        (212, struct.pack("<I", 0), Status.FIELD_TOO_SMALL),
+        (220, b"\1", Status.FIELD_TOO_LARGE),
+        (224, struct.pack("<i", -1), Status.FIELD_TOO_SMALL),
         (232, struct.pack("<i", 3), SavedBiasOrderError),
         (240, struct.pack("<i", 9), RecordValueError),
         (248, struct.pack("<i", -1), RecordValueError),
         (260, struct.pack("<i", -2), RecordValueError),
-        (356, struct.pack("<Q", 4097), FieldTooLargeError),
+        (356, struct.pack("<Q", 4097), Status.FIELD_TOO_LARGE),
         (356, struct.pack("<Q", 0), RecordValueError),
-        (364, b"\xff", BadUtf8Error),
+        (364, b"\xff", Status.BAD_UTF8),
     ],
 )
-def test_a_defect_has_its_error(offset: int, content: bytes, error: type[ArtifactError]) -> None:
+def test_a_defect_has_its_error(offset: int, content: bytes, error: Kind) -> None:
     blob = bytearray(encode_record(RICH_RECORD))
     blob[offset : offset + len(content)] = content
-    with pytest.raises(error):
+    with raises(error):
         read_record(reseal_save(bytes(blob)))
 
 
 @pytest.mark.parametrize(
     ("offset", "content", "error"),
     [
-        (-22, struct.pack("<I", 2), FieldTooLargeError),
-        (-18, struct.pack("<I", 2), FieldTooLargeError),
+        (-22, struct.pack("<I", 2), Status.FIELD_TOO_LARGE),
+        (-18, struct.pack("<I", 2), Status.FIELD_TOO_LARGE),
         (-18, struct.pack("<I", 0), RecordValueError),
-        (-14, struct.pack("<Q", 5), TrailingBytesError),
-        (-14, struct.pack("<Q", 7), TruncatedFileError),
-        (-14, struct.pack("<Q", 1 << 40), FieldTooLargeError),
+        (-14, struct.pack("<Q", 5), Status.TRAILING_BYTES),
+        (-14, struct.pack("<Q", 7), Status.TRUNCATED_FILE),
+        (-14, struct.pack("<Q", 1 << 40), Status.FIELD_TOO_LARGE),
         (-6, b" ", RecordValueError),
-        (-6, b"\xff", BadUtf8Error),
+        (-6, b"\xff", Status.BAD_UTF8),
     ],
 )
-def test_a_defect_of_a_schema_has_its_error(
-    offset: int, content: bytes, error: type[ArtifactError]
-) -> None:
+def test_a_defect_of_a_schema_has_its_error(offset: int, content: bytes, error: Kind) -> None:
     blob = bytearray(encode_record(SCHEMA_RECORD))
     blob[len(blob) + offset : len(blob) + offset + len(content)] = content
-    with pytest.raises(error):
+    with raises(error):
         read_record(reseal_save(bytes(blob)))
 
 
@@ -216,7 +208,7 @@ def test_features_are_named() -> None:
 def test_digests_of_segments_need_their_feature() -> None:
     blob = bytearray(encode_record(RECORD))
     blob[164] = 1
-    with pytest.raises(FieldTooLargeError):
+    with raises(Status.FIELD_TOO_LARGE):
         read_record(reseal_save(bytes(blob)))
 
 

@@ -9,13 +9,6 @@ import pytest
 
 from sslm import limits
 from sslm.errors.base import ArtifactError
-from sslm.errors.reading import (
-    FieldTooLargeError,
-    FieldTooSmallError,
-    NonZeroPaddingError,
-    TrailingBytesError,
-    TruncatedFileError,
-)
 from sslm.errors.records import SavedBiasOrderError, SavedDecoderError
 from sslm.errors.saves import (
     NotASaveError,
@@ -26,10 +19,12 @@ from sslm.errors.saves import (
     SaveStateKindError,
     SaveVersionError,
 )
+from sslm.errors.status import Status
 from sslm.formats.choice import encode_choice
 from sslm.formats.saves.contents import SavedSequence
 from sslm.formats.saves.reader import read_save
 from sslm.formats.saves.writer import encode_save
+from tests.causes import Kind, kind_of, raises
 from tests.saves import (
     CHOICE,
     CHOSEN,
@@ -101,7 +96,7 @@ def test_a_change_that_is_not_sealed_is_refused(saved: SavedSequence) -> None:
 def test_a_part_is_refused(saved: SavedSequence) -> None:
     blob = encode_save(saved)
     for size in range(len(blob)):
-        with pytest.raises((NotASaveError, TruncatedFileError, SaveSizeError)):
+        with raises(NotASaveError, Status.TRUNCATED_FILE, SaveSizeError):
             read_save(blob[:size])
     with pytest.raises(SaveSizeError) as caught:
         read_save(blob + b"\0")
@@ -162,42 +157,50 @@ def _changed(saved: SavedSequence, layout: str, offset: int, value: int) -> byte
         pytest.param(SAVED, "<B", 0, 0x73, NotASaveError, id="magic"),
         pytest.param(SAVED, "<I", 8, 2, SaveVersionError, id="version"),
         pytest.param(SAVED, "<Q", 16, 1, SaveSizeError, id="size"),
-        pytest.param(SAVED, "<I", 28, 1, NonZeroPaddingError, id="reserved of the header"),
-        pytest.param(IDS_ONLY, "<I", 128, 1, FieldTooLargeError, id="computed without memory"),
-        pytest.param(IDS_ONLY, "<I", 132, 1, FieldTooLargeError, id="in progress without memory"),
-        pytest.param(SAVED, "<I", 128, (1 << 20) + 1, FieldTooLargeError, id="too many tokens"),
-        pytest.param(SAVED, "<I", 132, 65, FieldTooLargeError, id="too many rows"),
-        pytest.param(SAVED, "<I", 140, 1, NonZeroPaddingError, id="reserved of the counts"),
-        pytest.param(SAVED, "<Q", 144, (1 << 62) + 1, FieldTooLargeError, id="forced tokens"),
-        pytest.param(SAVED, "<i", 152, -4, FieldTooSmallError, id="chosen token"),
-        pytest.param(SAVED, "<I", 156, 1, FieldTooLargeError, id="segment without a chunk"),
-        pytest.param(SAVED, "<I", 160, 1, FieldTooLargeError, id="scored row without a chunk"),
-        pytest.param(MID_CHUNK, "<I", 156, 0, FieldTooSmallError, id="chunk before its beginning"),
-        pytest.param(MID_CHUNK, "<I", 160, 3, FieldTooLargeError, id="scored row past the chunk"),
-        pytest.param(MID_CHUNK, "<I", 164, 1, NonZeroPaddingError, id="reserved of the chunk"),
-        pytest.param(SAVED, "<Q", 184, (1 << 62) + 1, FieldTooLargeError, id="saturations"),
-        pytest.param(SAVED, "<I", 264, 4097, FieldTooLargeError, id="too many states"),
-        pytest.param(SAVED, "<I", 268, 1, NonZeroPaddingError, id="reserved of the states"),
-        pytest.param(SAVED, "<Q", 272, 1 << 40, TruncatedFileError, id="residual past the end"),
+        pytest.param(SAVED, "<I", 28, 1, Status.NON_ZERO_PADDING, id="reserved of the header"),
+        pytest.param(IDS_ONLY, "<I", 128, 1, Status.FIELD_TOO_LARGE, id="computed without memory"),
+        pytest.param(
+            IDS_ONLY, "<I", 132, 1, Status.FIELD_TOO_LARGE, id="in progress without memory"
+        ),
+        pytest.param(SAVED, "<I", 128, (1 << 20) + 1, Status.FIELD_TOO_LARGE, id="too many tokens"),
+        pytest.param(SAVED, "<I", 132, 65, Status.FIELD_TOO_LARGE, id="too many rows"),
+        pytest.param(SAVED, "<I", 140, 1, Status.NON_ZERO_PADDING, id="reserved of the counts"),
+        pytest.param(SAVED, "<Q", 144, (1 << 62) + 1, Status.FIELD_TOO_LARGE, id="forced tokens"),
+        pytest.param(SAVED, "<i", 152, -4, Status.FIELD_TOO_SMALL, id="chosen token"),
+        pytest.param(SAVED, "<I", 156, 1, Status.FIELD_TOO_LARGE, id="segment without a chunk"),
+        pytest.param(SAVED, "<I", 160, 1, Status.FIELD_TOO_LARGE, id="scored row without a chunk"),
+        pytest.param(
+            MID_CHUNK, "<I", 156, 0, Status.FIELD_TOO_SMALL, id="chunk before its beginning"
+        ),
+        pytest.param(
+            MID_CHUNK, "<I", 160, 3, Status.FIELD_TOO_LARGE, id="scored row past the chunk"
+        ),
+        pytest.param(MID_CHUNK, "<I", 164, 1, Status.NON_ZERO_PADDING, id="reserved of the chunk"),
+        pytest.param(SAVED, "<Q", 184, (1 << 62) + 1, Status.FIELD_TOO_LARGE, id="saturations"),
+        pytest.param(SAVED, "<I", 264, 4097, Status.FIELD_TOO_LARGE, id="too many states"),
+        pytest.param(SAVED, "<I", 268, 1, Status.NON_ZERO_PADDING, id="reserved of the states"),
+        pytest.param(SAVED, "<Q", 272, 1 << 40, Status.TRUNCATED_FILE, id="residual past the end"),
         pytest.param(SAVED, "<I", 312, 4, SaveStateKindError, id="kind of state"),
-        pytest.param(SAVED, "<B", 625, 1, NonZeroPaddingError, id="padding"),
-        pytest.param(CHOSEN, "<I", 152, (1 << 20) + 1, FieldTooLargeError, id="answer past all"),
-        pytest.param(CHOSEN, "<I", 156, 1, NonZeroPaddingError, id="reserved of the answer"),
-        pytest.param(FOLLOW_IDS, "<I", 192, (1 << 20) + 1, FieldTooLargeError, id="content"),
-        pytest.param(FOLLOW_IDS, "<I", 196, 1, NonZeroPaddingError, id="schema's zeros"),
+        pytest.param(SAVED, "<B", 625, 1, Status.NON_ZERO_PADDING, id="padding"),
+        pytest.param(
+            CHOSEN, "<I", 152, (1 << 20) + 1, Status.FIELD_TOO_LARGE, id="answer past all"
+        ),
+        pytest.param(CHOSEN, "<I", 156, 1, Status.NON_ZERO_PADDING, id="reserved of the answer"),
+        pytest.param(FOLLOW_IDS, "<I", 192, (1 << 20) + 1, Status.FIELD_TOO_LARGE, id="content"),
+        pytest.param(FOLLOW_IDS, "<I", 196, 1, Status.NON_ZERO_PADDING, id="schema's zeros"),
         pytest.param(CHOSEN, "<I", 160, 3, SavedDecoderError, id="decoder"),
-        pytest.param(CHOSEN, "<I", 212, 1, FieldTooLargeError, id="reserved of the biases"),
+        pytest.param(CHOSEN, "<I", 212, 1, Status.FIELD_TOO_LARGE, id="reserved of the biases"),
         pytest.param(CHOSEN, "<i", 224, 3, SavedBiasOrderError, id="order of biases"),
-        pytest.param(SAVED, "<Q", 304, 8, TrailingBytesError, id="a shorter tail"),
-        pytest.param(SAVED, "<Q", 304, 10, TruncatedFileError, id="a longer tail"),
+        pytest.param(SAVED, "<Q", 304, 8, Status.TRAILING_BYTES, id="a shorter tail"),
+        pytest.param(SAVED, "<Q", 304, 10, Status.TRUNCATED_FILE, id="a longer tail"),
     ],
 )
 def test_a_defect_is_named(
-    saved: SavedSequence, layout: str, offset: int, value: int, kind: type[ArtifactError]
+    saved: SavedSequence, layout: str, offset: int, value: int, kind: Kind
 ) -> None:
     with pytest.raises(ArtifactError) as caught:
         read_save(_changed(saved, layout, offset, value))
-    assert type(caught.value) is kind
+    assert kind_of(caught.value) is kind
 
 
 def test_damage_is_told_from_change() -> None:
@@ -226,7 +229,7 @@ def test_digests_without_a_chunk_are_refused() -> None:
 
 def test_nothing_is_allocated_for_what_is_not_there() -> None:
     """2**20 tokens are announced by a save of 164 bytes."""
-    with pytest.raises(TruncatedFileError):
+    with raises(Status.TRUNCATED_FILE):
         read_save(_changed(IDS_ONLY, "<I", 136, limits.CONTEXT_TOKENS_MAX))
 
 

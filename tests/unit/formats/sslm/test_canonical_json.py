@@ -2,12 +2,12 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sslm.errors.canonical_json import JsonNotCanonicalError, JsonRangeError, JsonTypeError
+from sslm.errors.status import Status
 from sslm.formats.sslm.canonical_json import JsonFields, JsonValue, decode_json, encode_json
+from tests.causes import raises
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUES = st.recursive(
@@ -27,7 +27,7 @@ def test_any_other_spelling_is_refused(value: JsonValue) -> None:
     canonical = encode_json(value)
     other = json.dumps(value, sort_keys=True).encode()
     if other != canonical:
-        with pytest.raises(JsonNotCanonicalError):
+        with raises(Status.JSON_NOT_CANONICAL):
             decode_json(memoryview(other), "test")
 
 
@@ -38,10 +38,10 @@ def test_spelling() -> None:
 
 
 def test_first_difference_is_named() -> None:
-    with pytest.raises(JsonNotCanonicalError) as caught:
+    with raises(Status.JSON_NOT_CANONICAL) as caught:
         decode_json(memoryview(b'{"a":1, "b":2}'), "test")
     assert caught.value.offset_bytes == 7
-    with pytest.raises(JsonNotCanonicalError) as caught:
+    with raises(Status.JSON_NOT_CANONICAL) as caught:
         decode_json(memoryview(b"[] "), "test")
     assert caught.value.offset_bytes == 2
 
@@ -58,7 +58,7 @@ def test_fields_are_typed_and_bounded() -> None:
 
 
 def test_booleans_are_no_integers() -> None:
-    with pytest.raises(JsonTypeError):
+    with raises(Status.JSON_TYPE):
         JsonFields("it", {"n": True}).integer("n", at_least=0, at_most=9)
-    with pytest.raises(JsonRangeError):
+    with raises(Status.JSON_RANGE):
         JsonFields("it", {"n": 10}).integer("n", at_least=0, at_most=9)

@@ -3,9 +3,7 @@
 import hashlib
 import struct
 
-import pytest
-
-from sslm.errors.artifact import EmptySectionError, SectionSizeError
+from sslm.errors.status import Status
 from sslm.formats.sslm.container import (
     RULES,
     SectionType,
@@ -14,6 +12,7 @@ from sslm.formats.sslm.container import (
     read_container,
     section_places,
 )
+from tests.causes import raises
 
 CONTENTS = {kind: bytes([kind]) * (kind + 1) for kind in SectionType}
 
@@ -70,7 +69,7 @@ def test_long_section_is_hashed_whole() -> None:
 
 
 def test_sizes_are_bounded_when_writing() -> None:
-    with pytest.raises(EmptySectionError):
+    with raises(Status.SECTION_EMPTY):
         section_places({SectionType.CONFIG: 0})
-    with pytest.raises(SectionSizeError):
+    with raises(Status.SECTION_SIZE):
         section_places({SectionType.CONFIG: 1 << 30})

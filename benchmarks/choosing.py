@@ -34,7 +34,7 @@ from sslm.artifact import read_artifact
 from sslm.native_library import available_tiers
 from sslm.opening.runner import build_program
 from sslm.program.choice import MICRO, Choice, Decoder
-from sslm.program.plan import CHUNK_ROWS_MAX
+from sslm.program.spans import CHUNK_ROWS_MAX
 
 VOCAB_SIZE = 300
 LARGE_VOCAB_SIZE = 151_936

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from sslm.closing import Closing
 from sslm.opening.runner import ALL_UNITS, open_backend
-from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.program.program import Program
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.program.tensors import Tensors
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions

@@ -30,7 +30,7 @@ from sslm.native_library import available_tiers
 from sslm.numerics.digests import head_digest
 from sslm.opening.runner import ALL_UNITS, Runner, open_backend, run_greedy
 from sslm.opening.tracing import segment_names
-from sslm.program.plan import DIGEST_SIZE_BYTES
+from sslm.program.spans import DIGEST_SIZE_BYTES
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.state import Chunk
 from sslm.text.tokenizer import Tokenizer

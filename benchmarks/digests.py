@@ -23,8 +23,8 @@ from sslm.bench.measuring import Bench, bench
 from sslm.bench.workload import Workload, workload
 from sslm.native_library import borrow, cpu_features, load_library
 from sslm.numerics.digests import next_link
-from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.program.program import Program
+from sslm.program.spans import CHUNK_ROWS_MAX
 
 SHARE_MAX = 0.01
 DEPTH = 64

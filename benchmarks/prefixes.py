@@ -27,7 +27,8 @@ from typing import Any
 
 from sslm.artifact import read_artifact
 from sslm.opening.runner import ALL_UNITS, build_program, open_backend
-from sslm.program.plan import CHUNK_ROWS_MAX, Plan
+from sslm.program.plan import Plan
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from sslm.program.plan import Span
+from sslm.program.spans import Span
 from sslm.program.stepping import Compute
 
 

@@ -7,7 +7,8 @@ its reasons, and an exception that nothing needs any more fails too.
 import ast
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -221,6 +222,27 @@ def test_modules_that_may_be_long_are_long() -> None:
         if len(path.read_text(encoding="utf-8").splitlines()) > MODULE_LINES_MAX
     }
     assert long == _exempt(LONG_MODULES)
+
+
+def test_no_import_leads_back() -> None:
+    """Imports within functions, and those for types alone, count too."""
+    names = {".".join(("sslm", *name.split("/"))): path for name, path in _modules().items()}
+    modules = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    graph = {name: _imported(path, modules) - {name} for name, path in modules.items()}
+    # Raises CycleError, which names the modules.
+    TopologicalSorter(graph).prepare()
+
+
+def _imported(path: Path, modules: Container[str]) -> set[str]:
+    """Return the modules of the package that a module imports, whenever it does."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found.update(one if one in modules else node.module for one in inner)
+    return {one for one in found if one in modules}
 
 
 def test_floats_stay_at_the_edges() -> None:

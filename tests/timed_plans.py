@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sslm.backends.reference.backend import ReferencePlan
-from sslm.program.plan import Plan, Span
+from sslm.program.plan import Plan
 from sslm.program.program import Program, SegmentKind
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
+from sslm.program.spans import Span
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.kv_pool import KvPool

@@ -12,8 +12,9 @@ from sslm.convert.weight_formats import INT8_WEIGHTS, WeightFormats
 from sslm.model.config import ModelConfig
 from sslm.model.fraction_bits import FractionBits
 from sslm.model.llama import build_llama
-from sslm.program.plan import CHUNK_ROWS_MAX, Plan
+from sslm.program.plan import Plan
 from sslm.program.program import Program
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.program.tensors import Tensor
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions

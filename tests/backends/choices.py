@@ -9,8 +9,9 @@ from sslm.program import ops
 from sslm.program.buffers import Buffer, BufferKind
 from sslm.program.choice import Choice
 from sslm.program.choice_data import ChoiceData, scratch_size_bytes
-from sslm.program.plan import Backend, Plan, Span
+from sslm.program.plan import Backend, Plan
 from sslm.program.program import Program
+from sslm.program.spans import Span
 from tests.backends.single_op import Memory, OneLayer, int32_buffer
 
 ROWS_MAX = 300

@@ -7,7 +7,7 @@ import numpy as np
 
 from sslm.limits import DAMPING_ORDER_MAX, SEED_MAX
 from sslm.program.choice import MICRO, Choice, Decoder
-from sslm.program.plan import NOT_ALLOWED
+from sslm.program.spans import NOT_ALLOWED
 from tests.backends.choices import Chooser
 
 LOGIT_MAX = 1 << 62

@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
-from sslm.program.plan import Plan, Span, Trace
+from sslm.program.plan import Plan
 from sslm.program.program import Program, Segment, SegmentKind
+from sslm.program.spans import Span, Trace
 from sslm.program.states import State, StateKind
 from sslm.program.tensors import GROUP_COLUMNS
 from tests.backends.single_op import Memory, TensorStore, codes_buffer, int32_buffer

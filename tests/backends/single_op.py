@@ -14,8 +14,9 @@ import numpy.typing as npt
 from sslm.convert.quantize import pack_int4_panels
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_GATED, EXPONENT_MAX_INT32, Buffer, BufferKind
-from sslm.program.plan import CHUNK_ROWS_MAX, Backend, SequenceMemory, Span, Trace
+from sslm.program.plan import Backend
 from sslm.program.program import Program, Segment, SegmentKind
+from sslm.program.spans import CHUNK_ROWS_MAX, SequenceMemory, Span, Trace
 from sslm.program.states import PAGE_TOKENS, State, StateKind
 from sslm.program.tensors import PANEL_COLUMNS, PANEL_ROWS, Encoding, Tensor, padded
 

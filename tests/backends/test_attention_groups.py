@@ -8,7 +8,7 @@ import pytest
 
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_INT32
-from sslm.program.plan import CHUNK_ROWS_MAX
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.program.states import PAGE_TOKENS
 from tests.backends.backends import open_named
 from tests.backends.single_op import CODE_MAX, Memory, OneLayer, int32_buffer, paged_states

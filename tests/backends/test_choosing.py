@@ -13,7 +13,8 @@ from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_INT32, Buffer, BufferKind
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import NOT_ALLOWED, LogProbs, Plan
+from sslm.program.plan import LogProbs, Plan
+from sslm.program.spans import NOT_ALLOWED
 from tests.backends import hooks
 from tests.backends.backends import open_named
 from tests.backends.choices import Chooser, chosen, compile_choosing, select

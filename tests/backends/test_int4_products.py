@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_INT32, Buffer, BufferKind
-from sslm.program.plan import CHUNK_ROWS_MAX
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.program.tensors import GROUP_COLUMNS, padded
 from tests.backends.backends import open_named
 from tests.backends.single_op import CODE_MAX, Memory, OneLayer, codes_buffer, int32_buffer

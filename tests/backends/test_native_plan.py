@@ -33,7 +33,7 @@ from sslm.errors.program import (
     TierUnavailableError,
 )
 from sslm.native_library import NativeLibrary, load_library
-from sslm.program.plan import Span
+from sslm.program.spans import Span
 from sslm.program.tensors import Encoding, Tensor
 from tests.backends.random_program import RandomProgram, Runner, Shape, run_together, token_ids
 from tests.backends.single_op import Memory

@@ -10,7 +10,8 @@ import pytest
 from sslm.errors.program import OpShapeError
 from sslm.program import ops
 from sslm.program.buffers import EXPONENT_MAX_INT32, Buffer, BufferKind
-from sslm.program.plan import CHUNK_ROWS_MAX, NOT_ALLOWED, Backend, Span, allowed_size_bytes
+from sslm.program.plan import Backend
+from sslm.program.spans import CHUNK_ROWS_MAX, NOT_ALLOWED, Span, allowed_size_bytes
 from tests.backends.backends import open_named
 from tests.backends.single_op import Memory, OneLayer, codes_buffer, int32_buffer
 

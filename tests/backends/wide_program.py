@@ -4,7 +4,7 @@ from functools import cache
 
 from sslm.backends.native import NativeBackend, NativePlan
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import Span
+from sslm.program.spans import Span
 from tests.backends.random_program import RandomProgram, Runner, Shape, run_together, token_ids
 from tests.backends.single_op import Memory
 

@@ -25,7 +25,7 @@ from sslm.errors.text import TokenizerIdError
 from sslm.native_library import available_tiers
 from sslm.opening.runner import Runner, open_backend
 from sslm.opening.tracing import run_traced
-from sslm.program.plan import NOT_ALLOWED
+from sslm.program.spans import NOT_ALLOWED
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.text.detokenizer import Detokenizer
 from tests.conftest import TIERS

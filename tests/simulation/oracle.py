@@ -20,8 +20,8 @@ from sslm.backends.reference.rows import Rows
 from sslm.numerics.digests import first_link, next_link
 from sslm.program.choice_data import ChoiceData, scratch_size_bytes
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import CHUNK_ROWS_MAX, SequenceMemory, Span, allowed_size_bytes
 from sslm.program.sequence_data import NONE_ALLOWED
+from sslm.program.spans import CHUNK_ROWS_MAX, SequenceMemory, Span, allowed_size_bytes
 from tests.simulation.choices import WAYS, Key, Rule
 from tests.simulation.models import LONGEST, MODEL_IDS, model_named
 

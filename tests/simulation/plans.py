@@ -8,10 +8,11 @@ from functools import cache
 from sslm.backends.native.backend import NativeBackend
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.native_library import available_tiers
-from sslm.program.plan import Plan, Span
+from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
+from sslm.program.spans import Span
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.guards import Cancellation
 from tests.simulation.models import LONGEST, model_named

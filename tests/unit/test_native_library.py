@@ -28,7 +28,7 @@ from sslm.native_library import (
     read_through,
 )
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import CHUNK_ROWS_MAX
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.program.states import PAGE_TOKENS
 
 # An editable installation keeps what it built in another folder than its sources.

@@ -4,6 +4,7 @@
 #ifndef SSLM_ATTENTION_256_H
 #define SSLM_ATTENTION_256_H
 
+#include "row_weights.h"
 #include "vectors_256.h"
 
 #define TOKENS 2

@@ -1,6 +1,8 @@
 /* The inner loops of attention for AArch64. */
 #include <arm_neon.h>
 
+#include "row_weights.h"
+
 #define TOKENS 1
 #define DIMS 1
 #include "single_rows_lanes.h"

@@ -1,4 +1,6 @@
 /* The inner loops of attention in plain C. */
+#include "row_weights.h"
+
 #define TOKENS 1
 #define DIMS 1
 #include "single_rows_lanes.h"

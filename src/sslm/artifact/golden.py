@@ -16,7 +16,7 @@ from sslm.formats.sslm.canonical_json import (
 )
 from sslm.formats.sslm.canonical_json import integer as json_integer
 from sslm.model.config import ModelConfig
-from sslm.program.plan import DIGEST_SIZE_BYTES
+from sslm.program.spans import DIGEST_SIZE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,17 @@ from array import array
 from dataclasses import dataclass, field
 
 from sslm import limits
-from sslm.artifact.schema_options import decode_options, encode_options, require_canonical
-from sslm.artifact.stored_schemas import require_vocabulary
+from sslm.artifact.schema_options import (
+    decode_options,
+    encode_options,
+    require_canonical,
+)
 from sslm.errors.schema_files import SchemaNameError
 from sslm.formats.bounded_reader import BoundedReader
 from sslm.formats.names import is_schema_name
 from sslm.formats.schemas.automaton import Row
 from sslm.formats.schemas.blob import SchemaRecord, encode_schema, read_schema
+from sslm.formats.schemas.containers import require_vocabulary
 from sslm.formats.schemas.masks import mask_order
 from sslm.formats.schemas.tables import StateTables
 from sslm.schema.documents.canonical import canonical_json

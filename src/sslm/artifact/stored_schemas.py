@@ -3,23 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sslm.errors.schema_files import SchemaVocabularyError, UnknownSchemaError
+from sslm.errors.schema_files import UnknownSchemaError
 from sslm.formats.bounded_reader import BoundedReader
-from sslm.formats.schemas.containers import encode_schema_section, read_schema_section
+from sslm.formats.schemas.containers import (
+    encode_schema_section,
+    read_schema_section,
+    require_vocabulary,
+)
 from sslm.hashes import Sha256
 
 if TYPE_CHECKING:
     from sslm.artifact.prepared_schema import PreparedSchema
 
 _NAMES_SHOWN: Final = 8
-_DIGEST_SHOWN_CHARS: Final = 16
-
-
-def require_vocabulary(name: str, found: bytes, expected: bytes) -> None:
-    """Raise SchemaVocabularyError unless the hashes of two vocabularies are one."""
-    if found != expected:
-        shown = (one.hex()[:_DIGEST_SHOWN_CHARS] for one in (found, expected))
-        raise SchemaVocabularyError(name, *shown)
 
 
 class StoredSchemas(Mapping[str, "PreparedSchema"]):

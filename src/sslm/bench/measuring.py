@@ -13,7 +13,7 @@ from sslm.bench.timed_backend import TimedBackend
 from sslm.bench.traffic import Traffic
 from sslm.bench.workload import workload
 from sslm.opening.runner import Runner
-from sslm.program.plan import CHUNK_ROWS_MAX
+from sslm.program.spans import CHUNK_ROWS_MAX
 
 Progress = Callable[[int, int], None]
 """Told how many repetitions are done, and how many there are."""

@@ -2,8 +2,8 @@
 
 from sslm.bench.cases import Case
 from sslm.program import ops
-from sslm.program.plan import CHUNK_ROWS_MAX
 from sslm.program.program import Program
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.program.states import PAGE_TOKENS
 from sslm.program.tensors import Tensors
 

@@ -14,8 +14,9 @@ from sslm.opening.runner import Runner, open_backend
 from sslm.opening.tracing import last_head_digest, row_digests, segment_names
 from sslm.program.buffers import Buffer
 from sslm.program.ops import Op
-from sslm.program.plan import CHUNK_ROWS_MAX, Backend
+from sslm.program.plan import Backend
 from sslm.program.program import Program, SegmentKind
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.program.tensors import Tensors
 from sslm.runtime.saves.saving import restore, restore_into, save
 from sslm.runtime.saves.snapshot_records import choice_of

@@ -15,7 +15,7 @@ from sslm.errors.runtime import ContextLengthError, EmptyPromptError
 from sslm.native_library import available_tiers
 from sslm.opening.runner import ALL_UNITS, Runner, open_backend, run_greedy
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import CHUNK_ROWS_MAX
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.runtime.saves.saving import restore_into, save
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.prefix import Prefix

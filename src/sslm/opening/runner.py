@@ -11,9 +11,10 @@ from sslm.model.llama import build_llama
 from sslm.model.tensor_shapes import check_tensors
 from sslm.opening.admission import Admission, Lease
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import CHUNK_ROWS_MAX, Backend, LogProbs, Plan
+from sslm.program.plan import Backend, LogProbs, Plan
 from sslm.program.program import Program
 from sslm.program.slice_time import SliceTime
+from sslm.program.spans import CHUNK_ROWS_MAX
 from sslm.runtime.guards import Cancellation, OwningProcess, Turns
 from sslm.runtime.sequences.kv_pool import KvPool, kv_pool_size_bytes, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes

@@ -7,8 +7,8 @@ from sslm.formats.records.writer import SHORT_DIGEST_SIZE_BYTES
 from sslm.hashes import Sha256
 from sslm.numerics.digests import head_digest
 from sslm.opening.runner import Runner, run_greedy
-from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program, SegmentKind
+from sslm.program.spans import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.tensors import Tensors
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.state import Chunk

@@ -6,7 +6,7 @@ from sslm.arguments import checked_path
 from sslm.opening.model_file import checked_threads, context_of, open_artifact
 from sslm.opening.runner import build_program, open_backend
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import CHUNK_ROWS_MAX
+from sslm.program.spans import CHUNK_ROWS_MAX
 
 
 def workspace_size_bytes(

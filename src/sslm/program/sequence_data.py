@@ -5,14 +5,8 @@ from typing import Any, Final, Protocol, Self
 
 from sslm.program.choice import Choice
 from sslm.program.choice_data import ChoiceData
-from sslm.program.plan import (
-    DIGEST_SIZE_BYTES,
-    SequenceMemory,
-    Span,
-    Trace,
-    allowed_size_bytes,
-)
 from sslm.program.program import Program
+from sslm.program.spans import DIGEST_SIZE_BYTES, SequenceMemory, Span, Trace, allowed_size_bytes
 
 NONE_ALLOWED: Final = -1
 """The selected id where a mask allowed none."""

@@ -8,9 +8,9 @@ from functools import partial
 from itertools import groupby
 
 from sslm.numerics.digests import next_link
-from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program, SegmentKind
 from sslm.program.sequence_data import ENDED, MOVED, STAYED, SequenceData, SequenceStruct
+from sslm.program.spans import DIGEST_SIZE_BYTES, Span
 
 Compute = Callable[[int, int, Sequence[Span]], tuple[int, Callable[[], None]]]
 """Computes segments first … last - 1 over spans, or fewer or none of them where time is bounded;

@@ -21,8 +21,8 @@ from sslm.errors.program import (
 )
 from sslm.model.llama import build_llama
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import DIGEST_SIZE_BYTES, Span
 from sslm.program.program import Program
+from sslm.program.spans import DIGEST_SIZE_BYTES, Span
 from sslm.program.stepping import begin_chunk
 from sslm.program.tensors import Encoding, Tensor, Tensors
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for

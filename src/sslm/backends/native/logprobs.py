@@ -5,7 +5,8 @@ from typing import Any
 
 from sslm.errors.program import LogitRangeError, OpShapeError
 from sslm.native_library import NativeLibrary, borrow
-from sslm.program.plan import NOT_ALLOWED, LogProbs
+from sslm.program.plan import LogProbs
+from sslm.program.spans import NOT_ALLOWED
 
 
 def tell_logprobs(

@@ -28,10 +28,11 @@ from sslm.memory import anonymous_memory
 from sslm.native_library import TIERS, NativeLibrary, available_tiers, borrow
 from sslm.program.lent_memory import LentMemory
 from sslm.program.parallel_for import ParallelFor
-from sslm.program.plan import LogProbs, Span
+from sslm.program.plan import LogProbs
 from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
+from sslm.program.spans import Span
 
 
 def plan_size_bytes(library: NativeLibrary, lowering: Lowering) -> int:

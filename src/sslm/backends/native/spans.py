@@ -6,8 +6,8 @@ from typing import Any
 from sslm.errors.program import OpShapeError
 from sslm.native_library import NativeLibrary, borrow
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import DIGEST_SIZE_BYTES, Span, allowed_size_bytes
 from sslm.program.program import Program
+from sslm.program.spans import DIGEST_SIZE_BYTES, Span, allowed_size_bytes
 
 
 class SpanLowering:

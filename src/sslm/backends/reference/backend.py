@@ -23,10 +23,11 @@ from sslm.numerics.block_float import bfp16
 from sslm.numerics.digests import segment_digest
 from sslm.numerics.rounding import Int64Array, scale_shift
 from sslm.program import ops
-from sslm.program.plan import DIGEST_SIZE_BYTES, NOT_ALLOWED, LogProbs, Span
+from sslm.program.plan import LogProbs
 from sslm.program.program import Program, SegmentKind, require_arithmetic
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
+from sslm.program.spans import DIGEST_SIZE_BYTES, NOT_ALLOWED, Span
 from sslm.program.stepping import advance_by_runs
 from sslm.program.tensors import Tensor, Tensors
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from sslm.errors.program import OpShapeError, TensorMissingError, TensorShapeError
 from sslm.program import ops
-from sslm.program.plan import CHUNK_ROWS_MAX, Span, allowed_size_bytes
 from sslm.program.program import Program
+from sslm.program.spans import CHUNK_ROWS_MAX, Span, allowed_size_bytes
 from sslm.program.states import PAGE_TOKENS
 from sslm.program.tensors import Encoding, Tensors, size_bytes
 

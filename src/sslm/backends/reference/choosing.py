@@ -12,8 +12,9 @@ from sslm.numerics.philox import random_bits
 from sslm.numerics.rounding import INT32_MAX, Int64Array, div_round, rshift_round
 from sslm.numerics.weights import WEIGHT_BITS, log_weight, weights
 from sslm.program.choice import MICRO, SCORE_BITS, Choice, Decoder, Scale, score_of
-from sslm.program.plan import NOT_ALLOWED, LogProbs, Span
+from sslm.program.plan import LogProbs
 from sslm.program.sequence_data import NONE_ALLOWED, SCORE_REFUSED
+from sslm.program.spans import NOT_ALLOWED, Span
 
 ABSENT: Final = -(1 << 31)
 """The score of an id that is not allowed."""

@@ -8,8 +8,8 @@ from sslm.backends.reference.sequence_states import SpanStates
 from sslm.numerics.rounding import Int64Array, saturate
 from sslm.program.buffers import Buffer
 from sslm.program.ops import Linear, Logits, SaturationSite
-from sslm.program.plan import Span
 from sslm.program.program import Program
+from sslm.program.spans import Span
 
 
 class Watcher:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sslm.backends.reference.attention import Codes
 from sslm.numerics.rounding import Int64Array
-from sslm.program.plan import Span
+from sslm.program.spans import Span
 from sslm.program.states import PAGE_TOKENS, State, StateKind, StateLayout
 
 

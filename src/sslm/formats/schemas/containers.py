@@ -11,12 +11,14 @@ from sslm.errors.schema_files import (
     SchemaFileIntegrityError,
     SchemaFileSizeError,
     SchemaFileVersionError,
+    SchemaVocabularyError,
     StoredSchemaNameError,
 )
 from sslm.formats.bounded_reader import U32_MAX, U64_MAX, BoundedReader
 from sslm.formats.schemas.blob import HASH_SIZE_BYTES, read_head
 from sslm.hashes import Bytes, hash_without, sha256_of
 
+_DIGEST_SHOWN_CHARS: Final = 16
 MAGIC: Final = b"SSLMSCHM"
 FORMAT_VERSION: Final = 1
 HEADER_SIZE_BYTES: Final = 64
@@ -107,3 +109,10 @@ def read_schema_section(
         last = name
     reader.require_end("the section of schemas")
     return found
+
+
+def require_vocabulary(name: str, found: bytes, expected: bytes) -> None:
+    """Raise SchemaVocabularyError unless the hashes of two vocabularies are one."""
+    if found != expected:
+        shown = (one.hex()[:_DIGEST_SHOWN_CHARS] for one in (found, expected))
+        raise SchemaVocabularyError(name, *shown)

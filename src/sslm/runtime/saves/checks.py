@@ -36,9 +36,9 @@ from sslm.native_library import borrow, load_library
 from sslm.numerics.digests import first_link
 from sslm.program.buffers import EXPONENT_MAX_INT32
 from sslm.program.choice import Choice
-from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.program.program import Program
 from sslm.program.sequence_data import SCORE_REFUSED
+from sslm.program.spans import DIGEST_SIZE_BYTES
 from sslm.program.states import PAGE_TOKENS, State, StateLayout
 from sslm.runtime.saves.snapshot_records import choice_of, fixed_states, in_flight_of, saved_states
 from sslm.runtime.sequences.choice import choice_fault

@@ -7,8 +7,8 @@ from sslm.formats.saves.contents import SavedSequence
 from sslm.formats.saves.reader import read_save, stated_size_bytes
 from sslm.formats.saves.writer import encode_save, largest_overhead_bytes
 from sslm.memory import named_refusal
-from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program
+from sslm.program.spans import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.runtime.saves.checks import require_restorable
 from sslm.runtime.saves.snapshot_records import record_of, snapshot_of
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for

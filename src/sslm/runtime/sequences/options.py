@@ -8,8 +8,8 @@ from sslm.errors.showing import int_range
 from sslm.memory import HUGE_PAGE_SIZE_BYTES
 from sslm.program.choice_data import scratch_size_bytes
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.program import Program
+from sslm.program.spans import CHUNK_ROWS_MAX, DIGEST_SIZE_BYTES
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.sequences.kv_pool import page_count_for
 

@@ -18,8 +18,8 @@ from sslm.memory import LESS_CONTEXT
 from sslm.numerics.digests import answer_digest
 from sslm.program.choice import Choice
 from sslm.program.ops import SaturationSite
-from sslm.program.plan import SequenceMemory
 from sslm.program.program import Program
+from sslm.program.spans import SequenceMemory
 from sslm.runtime.guards import OwningProcess, Turn, Turns
 from sslm.runtime.sequences.choice import choose, require_choice, rescore
 from sslm.runtime.sequences.kv_pool import KvPool, PageHold

@@ -17,9 +17,9 @@ from sslm.errors.runtime import (
 from sslm.errors.status import Status
 from sslm.program.choice import Choice
 from sslm.program.choice_data import ChoiceData
-from sslm.program.plan import DIGEST_SIZE_BYTES
 from sslm.program.program import Program
 from sslm.program.sequence_data import NOT_SCORED, SequenceStruct
+from sslm.program.spans import DIGEST_SIZE_BYTES
 from sslm.program.states import PAGE_TOKENS, StateLayout
 from sslm.runtime.sequences.choice import forget_selected, require_choice
 from sslm.runtime.sequences.kv_pool import PageHold, page_count_for
@@ -42,7 +42,7 @@ class InFlight:
         next_segment: At least 1; within the head it is the head's first one, as scores are not kept
             and computed again.
         first_logits_row: Rows from here on get scores; the count of rows means none.
-        is_prefill: As in :class:`sslm.program.plan.Span`.
+        is_prefill: As in :class:`sslm.program.spans.Span`.
         residual: int32 [rows, hidden_size], after segment ``next_segment - 1``.
         digests: 32 bytes per row, d[p, L], once the last layer has run; else none.
     """

@@ -19,7 +19,6 @@ from sslm.errors.runtime import (
 from sslm.errors.showing import int_range
 from sslm.memory import mapped_memory, zeroed_memory
 from sslm.numerics.digests import first_link
-from sslm.program.plan import SequenceMemory, Span
 from sslm.program.program import Program
 from sslm.program.sequence_data import (
     NONE_ALLOWED,
@@ -28,6 +27,7 @@ from sslm.program.sequence_data import (
     SequenceData,
     SequenceStruct,
 )
+from sslm.program.spans import SequenceMemory, Span
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.sequences.kv_pool import KvPool, PageHold, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions, buffer_sizes_bytes

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as TokenIds
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
+from typing import Final, Generic, NoReturn
 
 from sslm import limits
 from sslm.closing import Closing
@@ -18,7 +18,7 @@ from sslm.errors.runtime import (
 )
 from sslm.numerics.digests import next_link
 from sslm.program.choice import Choice
-from sslm.program.plan import DIGEST_SIZE_BYTES
+from sslm.program.spans import DIGEST_SIZE_BYTES
 from sslm.program.states import PAGE_TOKENS
 from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.options import SequenceOptions
@@ -27,18 +27,11 @@ from sslm.runtime.sequences.schema_steps import admit_beginning
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.sequences.snapshot import NO_ADAPTER, Snapshot
 from sslm.runtime.sequences.state import Chunk
+from sslm.runtime.transactions.committed import Ground, NoteT
 from sslm.schema.tokens.bound_schema import BoundSchema
-
-if TYPE_CHECKING:
-    from sslm.runtime.transactions.token_session import TokenSession
-
-NoteT = TypeVar("NoteT")
 
 _CLOSING_TOKENS_MAX: Final = 8
 """Tokens that are computed behind an answer; templates write one to three there."""
-
-Advance = Callable[[Sequence, Cancellation | None], object]
-"""Runs a slice of a sequence that has tokens pending, and polls a flag meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +67,7 @@ class Receipt:
 
 
 class TokenRequest(Closing, Generic[NoteT]):
-    """An answer in the making; made by :meth:`TokenSession.begin`.
+    """An answer in the making; made by ``TokenSession.begin``.
 
     Whatever ends it before :meth:`commit` has succeeded leaves the session as it was, to the byte,
     and the same request made again comes to the same bits. Dropping it rolls back, too.
@@ -90,7 +83,7 @@ class TokenRequest(Closing, Generic[NoteT]):
 
     def __init__(
         self,
-        session: "TokenSession[NoteT]",
+        session: Ground[NoteT],
         prompt_ids: "array[int]",
         *,
         position_count: int,
@@ -234,7 +227,7 @@ class TokenRequest(Closing, Generic[NoteT]):
                 checkpoints=checkpoints.adding_what_fits(captured),
                 note=note,
             )
-            session.replace_committed(self, after)
+            session.replace_committed(after, is_open=lambda: self.is_open)
             self._look_at_clock()
         finally:
             session.committed.checkpoints.release_others(captured)

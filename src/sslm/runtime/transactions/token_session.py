@@ -5,9 +5,9 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as TokenIds
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn
 
 from sslm.closing import Closing
 from sslm.errors.runtime import (
@@ -26,28 +26,10 @@ from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.snapshot import NO_ADAPTER, Snapshot
 from sslm.runtime.sequences.token_ids import checked_token_ids
 from sslm.runtime.transactions.checkpoints import CheckpointBudget, Checkpoints
-from sslm.runtime.transactions.token_request import Advance, FollowedSchema, TokenRequest
-
-NoteT = TypeVar("NoteT")
+from sslm.runtime.transactions.committed import Advance, Committed, NoteT
+from sslm.runtime.transactions.token_request import FollowedSchema, TokenRequest
 
 _INTERRUPTED_RESET = "a reset did not come to its end"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed(Generic[NoteT]):
-    """What a conversation has come to; replaced as a whole, by one assignment.
-
-    Args:
-        token_ids: Prompt and answer of the last request that was committed.
-        digest: Of that answer, 32 bytes, or none.
-        checkpoints: What the next request may begin with.
-        note: What the session's owner keeps beside it.
-    """
-
-    token_ids: tuple[int, ...] = ()
-    digest: bytes = b""
-    checkpoints: Checkpoints
-    note: NoteT
 
 
 class _Use:
@@ -320,15 +302,19 @@ class TokenSession(Closing, Generic[NoteT]):
     # What requests tell their session.
 
     def replace_committed(
-        self, request: "TokenRequest[NoteT]", committed: Committed[NoteT]
+        self, committed: Committed[NoteT], *, is_open: Callable[[], bool]
     ) -> None:
         """Make what a request has come to part of the conversation.
+
+        Args:
+            committed: What replaces what was committed before.
+            is_open: Whether the request is; asked once nothing else can use the session.
 
         Raises:
             ObjectClosedError: If the session or the request is closed.
         """
         with self._used():
-            if not request.is_open:
+            if not is_open():
                 raise ObjectClosedError("request")
             before, self.committed = self.committed, committed
             committed.checkpoints.release_others(before.checkpoints.saved)

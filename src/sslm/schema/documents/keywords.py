@@ -5,12 +5,53 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import Enum, auto
-from typing import Final
+from typing import Final, Literal, TypedDict
 
 from sslm.errors.schema_documents import MalformedSchemaError
-from sslm.schema.documents.document import Json, pointer_text, shown, told
+from sslm.schema.documents.document import Json, Number, pointer_text, shown, told
 
 TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+
+
+class Keywords(TypedDict, total=False):
+    """Keywords of one schema with the types of what they take, which ``KEYWORDS`` has checked.
+
+    A schema may have others, too: those that hold schemas alone, and those that are not enforced.
+    """
+
+    type: str | list[str]
+    enum: list[Json]
+    const: Json
+    multipleOf: Number
+    minimum: Number
+    maximum: Number
+    exclusiveMinimum: Number
+    exclusiveMaximum: Number
+    minLength: int
+    maxLength: int
+    pattern: str
+    format: str
+    prefixItems: list[Json]
+    items: Json
+    contains: Json
+    minContains: int
+    maxContains: int
+    minItems: int
+    maxItems: int
+    uniqueItems: bool
+    properties: dict[str, Json]
+    patternProperties: dict[str, Json]
+    additionalProperties: Json
+    propertyNames: Json
+    required: list[str]
+    minProperties: int
+    maxProperties: int
+    dependentRequired: dict[str, list[str]]
+    dependentSchemas: dict[str, Json]
+
+
+Least = Literal["minLength", "minItems", "minContains", "minProperties"]
+Most = Literal["maxLength", "maxItems", "maxContains", "maxProperties"]
 
 
 class Holds(Enum):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 from urllib.parse import unquote, urljoin
 
 from sslm.errors.schema_documents import (
@@ -13,7 +13,7 @@ from sslm.errors.schema_documents import (
 )
 from sslm.limits import SCHEMA_DOCUMENT_COUNT_MAX
 from sslm.schema.documents.document import Json, pointer_text, read_document, shown, told
-from sslm.schema.documents.keywords import is_schema, subschemas
+from sslm.schema.documents.keywords import Keywords, is_schema, subschemas
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -35,6 +35,15 @@ class SchemaNode:
     base: str
     document: str
     tokens: tuple[str, ...]
+
+    @property
+    def keywords(self) -> Keywords:
+        """Its keywords, whose values were checked when it was entered; true and false have none."""
+        return cast("Keywords", self.value) if isinstance(self.value, dict) else {}
+
+    def content(self, keyword: str) -> Json:
+        """Return what a keyword of it holds."""
+        return cast("dict[str, Json]", self.value)[keyword]
 
 
 class References:
@@ -75,9 +84,7 @@ class References:
         Raises:
             SchemaReferenceError: If it leads nowhere.
         """
-        assert isinstance(node.value, dict)
-        reference = node.value[keyword]
-        assert isinstance(reference, str)
+        reference = str(node.content(keyword))
         found = self._target(node, keyword, reference)
         name = unquote(reference.partition("#")[2])
         if keyword == "$dynamicRef" and (found.base, name) in self._dynamic_anchors:

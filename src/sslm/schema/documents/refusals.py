@@ -1,12 +1,12 @@
 """What of a schema cannot be enforced exactly, and what in it grew."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from sslm.errors.schema_documents import UnsupportedSchemaError
-from sslm.schema.documents.document import Json, shown
+from sslm.schema.documents.document import shown
 
 _NAMED_MAX: Final = 3
 """Keywords of one schema that an error names: more would hide which are worth a look."""
@@ -75,7 +75,7 @@ def label(keywords: Iterable[str], pointer: str) -> str:
     return f"{names} and {last} at {place}" if names else f"{last} at {place}"
 
 
-def schema_label(schema: dict[str, Json], pointer: str, kind: str | None = None) -> str:
+def schema_label(schema: Container[str], pointer: str, kind: str | None = None) -> str:
     """Return how that part of a schema is named that speaks of values of *kind*, or all of it."""
     values = [name for name in ("const", "enum") if name in schema]
     combining = [name for name in _OF_ANY if kind in {None, "object"} or name not in _OF_OBJECTS]

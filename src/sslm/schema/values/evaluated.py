@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from sslm.limits import SCHEMA_CASE_COUNT_MAX
-from sslm.schema.documents.document import Json
 from sslm.schema.values.algebra import any_part, both_parts, outside_part
+from sslm.schema.values.evaluation import Evaluation
 from sslm.schema.values.places import Place
+from sslm.schema.values.properties import PropertyKeywords
 from sslm.schema.values.speakers import Member
 from sslm.schema.values.values import NO_PART, Part
-
-if TYPE_CHECKING:
-    from sslm.schema.values.evaluating import Evaluator
 
 Kind = Literal["object", "array"]
 
@@ -62,11 +60,13 @@ class CaseFinder:
 
     Args:
         evaluator: Finds the values of other schemas.
+        properties: Finds objects by their keys.
         kind: Whether objects or lists are looked at.
     """
 
-    def __init__(self, evaluator: "Evaluator", kind: Kind) -> None:
+    def __init__(self, evaluator: Evaluation, properties: PropertyKeywords, kind: Kind) -> None:
         self._evaluator = evaluator
+        self._properties = properties
         self._kind: Kind = kind
         self._found: dict[tuple[Member, Place], Cases] = {}
         self._has_overflowed = False
@@ -77,47 +77,42 @@ class CaseFinder:
         Returns:
             The cases; None if there are more than ``SCHEMA_CASE_COUNT_MAX``.
         """
-        schema = member.node.value
-        assert isinstance(schema, dict)
         allowed = self._evaluator.evaluated(member, place)[self._kind]
-        found = self._split(member, schema, place, allowed)
+        found = self._split(member, place, allowed)
         return None if self._has_overflowed else found
 
     def _of(self, member: Member, place: Place) -> Cases:
         """Return the cases in which a schema allows a value."""
         key = (member, place)
         if key not in self._found:
-            schema = member.node.value
             allowed = self._evaluator.value(member, place)[self._kind]
-            if not isinstance(schema, dict):
+            if isinstance(member.node.value, bool):
                 self._found[key] = {NOT_ANYTHING: allowed}
-            elif _UNEVALUATED[self._kind] in schema:
+            elif _UNEVALUATED[self._kind] in member.node.keywords:
                 self._found[key] = {EVERYTHING: allowed}
             else:
                 with self._evaluator.call(member):
-                    self._found[key] = self._split(member, schema, place, allowed)
+                    self._found[key] = self._split(member, place, allowed)
         return self._found[key]
 
-    def _split(self, member: Member, schema: dict[str, Json], place: Place, allowed: Part) -> Cases:
-        cases: Cases = {self._own(member, schema): allowed}
-        for keyword in schema:
+    def _split(self, member: Member, place: Place, allowed: Part) -> Cases:
+        cases: Cases = {self._own(member): allowed}
+        for keyword in member.node.keywords:
             for choice in self._choices(member, keyword, place):
                 cases = self._crossed(cases, choice, place)
         return cases
 
-    def _own(self, member: Member, schema: dict[str, Json]) -> Seen:
+    def _own(self, member: Member) -> Seen:
         """Return what keywords look at that do so in any case."""
+        schema = member.node.keywords
         if self._kind == "object":
             names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-            assert isinstance(names, dict)
-            assert isinstance(patterns, dict)
             if "additionalProperties" in schema:
                 return EVERYTHING
             return Seen(names=frozenset(names), patterns=frozenset(patterns))
         if "items" in schema:
             return EVERYTHING
         prefix = schema.get("prefixItems", [])
-        assert isinstance(prefix, list)
         inner = (
             [self._evaluator.speakers.inside(member, "contains")] if "contains" in schema else []
         )
@@ -159,19 +154,16 @@ class CaseFinder:
         name = inner.node.tokens[-1]
         if self._kind == "array":
             return {NOT_ANYTHING: self._evaluator.universes.of(place)["array"]}
-        properties = self._evaluator.properties
-        absent = {NOT_ANYTHING: properties.keyed(place, forbidden={name})}
-        present = {NOT_ANYTHING: properties.keyed(place, required={name})}
+        absent = {NOT_ANYTHING: self._properties.keyed(place, forbidden={name})}
+        present = {NOT_ANYTHING: self._properties.keyed(place, required={name})}
         inside = self._crossed(present, self._of(inner, place), place)
         return self._merged([absent, inside], place)
 
     def _conditional(self, member: Member, condition: Member, place: Place) -> Cases:
-        schema = member.node.value
-        assert isinstance(schema, dict)
         passing = self._of(condition, place)
         failing = {NOT_ANYTHING: self._failing(member, "if", condition, place)}
         for keyword in ("then", "else"):
-            if keyword not in schema:
+            if keyword not in member.node.keywords:
                 continue
             (inner,) = self._evaluator.speakers.in_place(member, keyword)
             cases = self._of(inner, place)

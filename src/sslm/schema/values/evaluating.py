@@ -9,7 +9,7 @@ from typing import Final
 from sslm.errors.schema_documents import SchemaSizeError
 from sslm.limits import SCHEMA_ASKED_PARTS_MAX, SCHEMA_CALLS_MAX
 from sslm.schema.documents.document import Json, pointer_text, shown
-from sslm.schema.documents.keywords import KEYWORDS, Role, unknown_keyword_hint
+from sslm.schema.documents.keywords import KEYWORDS, Keywords, Role, unknown_keyword_hint
 from sslm.schema.documents.options import FormatMeaning
 from sslm.schema.documents.refusals import Refusals, Unsupported, schema_label
 from sslm.schema.regular.compiler import LanguageCompiler
@@ -76,9 +76,9 @@ class Evaluator:
         self._parts_left = SCHEMA_ASKED_PARTS_MAX
         self._ignores_unknown = ignores_unknown
         self._scalars = ScalarKeywords(refusals, formats)
-        self.items = ItemKeywords(self)
-        self.properties = PropertyKeywords(self)
-        self._unevaluated = UnevaluatedKeywords(self)
+        self._items = ItemKeywords(self)
+        self._properties = PropertyKeywords(self)
+        self._unevaluated = UnevaluatedKeywords(self, self._properties)
         self._found: dict[tuple[Member, Place], Value] = {}
         self._active: set[tuple[Member, Place]] = set()
         self._call_count = 0
@@ -112,18 +112,18 @@ class Evaluator:
 
     def evaluated(self, member: Member, place: Place) -> Value:
         """Return what a schema allows, its ``unevaluated...`` keywords left out."""
-        schema = member.node.value
         universe = self.universes.of(place)
-        if not isinstance(schema, dict):
-            return universe if schema else NO_VALUE
+        if isinstance(member.node.value, bool):
+            return universe if member.node.value else NO_VALUE
+        schema = member.node.keywords
         found = self._typed(member, schema, place)
         kinds = {kind for kind in KINDS if found[kind] is not NO_PART}
         parts: list[Value] = [found, *self._applied(member, schema, place)]
         own: dict[str, Callable[[], Part]] = {
             "number": lambda: self._scalars.numbers(member, universe["number"]),
             "string": lambda: self._scalars.strings(member, universe["string"]),
-            "array": lambda: self.items.part(member, place),
-            "object": lambda: self.properties.part(member, place),
+            "array": lambda: self._items.part(member, place),
+            "object": lambda: self._properties.part(member, place),
         }
         for kind, find in own.items():
             if kind in kinds and universe[kind] is not NO_PART:
@@ -143,13 +143,13 @@ class Evaluator:
         return [self.value(one, place) for one in self.speakers.in_place(member, keyword)]
 
     def _new_value(self, member: Member, place: Place) -> Value:
-        schema = member.node.value
-        if isinstance(schema, dict):
+        schema, is_object = member.node.keywords, isinstance(member.node.value, dict)
+        if is_object:
             self._check(member, schema)
             self.spend(member, len(place.names) + place.prefix_count)
             self.compiler.spend(_SCHEMA_STEPS, schema_label(schema, member.node.pointer))
         found = self.evaluated(member, place)
-        if isinstance(schema, dict):
+        if is_object:
             for kind, keyword, of_kind in (
                 ("object", "unevaluatedProperties", self._unevaluated.object_part),
                 ("array", "unevaluatedItems", self._unevaluated.array_part),
@@ -168,8 +168,7 @@ class Evaluator:
 
     def _labelled(self, value: Value, member: Member, universe: Value) -> Value:
         """Return *value* such that an error about its size names the schema's keywords."""
-        schema, pointer = member.node.value, member.node.pointer
-        assert isinstance(schema, dict)
+        schema, pointer = member.node.keywords, member.node.pointer
 
         def named(kind: str, part: Part, whole: Part) -> Part:
             if part is whole or part.language is NOTHING:
@@ -179,7 +178,7 @@ class Evaluator:
 
         return Value(tuple(map(named, KINDS, value.parts, universe.parts)))
 
-    def _check(self, member: Member, schema: dict[str, Json]) -> None:
+    def _check(self, member: Member, schema: Keywords) -> None:
         for name in schema:
             keyword = KEYWORDS.get(name)
             where = member.node.pointer + pointer_text((name,))
@@ -187,14 +186,12 @@ class Evaluator:
                 self.refusals.add(where, name, keyword.hint)
             elif keyword is None and not self._ignores_unknown and not name.startswith("x-"):
                 self.refusals.add(where, name, unknown_keyword_hint(name))
-        patterns = schema.get("patternProperties", {})
-        assert isinstance(patterns, dict)
-        for pattern in patterns:
+        for pattern in schema.get("patternProperties", {}):
             self._scalars.refuse_pattern(member, "patternProperties", pattern)
-        if isinstance(schema.get("format"), str):
-            self._scalars.refuse_format(member, str(schema["format"]))
+        if "format" in schema:
+            self._scalars.refuse_format(member, schema["format"])
 
-    def _typed(self, member: Member, schema: dict[str, Json], place: Place) -> Value:
+    def _typed(self, member: Member, schema: Keywords, place: Place) -> Value:
         """Return the values that ``type``, ``const`` and ``enum`` allow."""
         universe = self.universes.of(place)
         found = universe
@@ -203,12 +200,10 @@ class Evaluator:
             names = {"number" if name == "integer" else name for name in listed}
             pairs = zip(KINDS, universe.parts, strict=True)
             found = Value(tuple(part if kind in names else NO_PART for kind, part in pairs))
-        for keyword in ("const", "enum"):
-            if keyword in schema:
-                content = schema[keyword]
-                values = [content] if keyword == "const" else content
-                assert isinstance(values, list)
-                found = both(universe, [found, self._constants(values, place)])
+        if "const" in schema:
+            found = both(universe, [found, self._constants([schema["const"]], place)])
+        if "enum" in schema:
+            found = both(universe, [found, self._constants(schema["enum"], place)])
         return found
 
     def _constants(self, values: list[Json], place: Place) -> Value:
@@ -224,7 +219,7 @@ class Evaluator:
             )
         )
 
-    def _applied(self, member: Member, schema: dict[str, Json], place: Place) -> Iterator[Value]:
+    def _applied(self, member: Member, schema: Keywords, place: Place) -> Iterator[Value]:
         """Yield what the keywords allow whose schemas speak of the same value."""
         universe = self.universes.of(place)
         for keyword in ("$ref", "$dynamicRef", "allOf"):
@@ -241,7 +236,7 @@ class Evaluator:
         if "if" in schema and ("then" in schema or "else" in schema):
             yield self._conditional(member, schema, place)
 
-    def _conditional(self, member: Member, schema: dict[str, Json], place: Place) -> Value:
+    def _conditional(self, member: Member, schema: Keywords, place: Place) -> Value:
         universe = self.universes.of(place)
         (condition,) = self.in_place(member, "if", place)
         then = self.in_place(member, "then", place) if "then" in schema else []

@@ -1,18 +1,16 @@
 """Keywords of lists."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sslm.errors.schema import UnsatisfiableSchemaError
 from sslm.limits import SCHEMA_UNIQUE_STATES_MAX, SCHEMA_UNIQUE_TEXTS_MAX
 from sslm.schema.regular.automaton import Automaton
 from sslm.schema.values.algebra import both, both_parts, outside
 from sslm.schema.values.arrays import Counted, array_part, containing_part, unique_part
+from sslm.schema.values.evaluation import Evaluation
 from sslm.schema.values.places import Place
 from sslm.schema.values.speakers import Bounds, Member, bounds_of
 from sslm.schema.values.values import Part, Value
-
-if TYPE_CHECKING:
-    from sslm.schema.values.evaluating import Evaluator
 
 _SHAPING: Final = frozenset({"prefixItems", "items", "minItems", "maxItems"})
 
@@ -29,13 +27,12 @@ class ItemKeywords:
         evaluator: Finds the values of other schemas.
     """
 
-    def __init__(self, evaluator: "Evaluator") -> None:
+    def __init__(self, evaluator: Evaluation) -> None:
         self._evaluator = evaluator
 
     def part(self, member: Member, place: Place) -> Part:
         """Return the lists of *place* that a schema's own keywords allow."""
-        schema = member.node.value
-        assert isinstance(schema, dict)
+        schema = member.node.keywords
         universe = self._evaluator.universes.of(place)["array"]
         parts = []
         bounds = bounds_of(member, "minItems", "maxItems")
@@ -62,9 +59,7 @@ class ItemKeywords:
 
     def _containing(self, member: Member, place: Place) -> Part:
         bounds = bounds_of(member, "minContains", "maxContains")
-        schema = member.node.value
-        assert isinstance(schema, dict)
-        if "minContains" not in schema:
+        if "minContains" not in member.node.keywords:
             bounds = Bounds(1, bounds.most, bounds.label or f"contains at #{member.node.pointer}")
         if bounds.least == 0 and bounds.most is None:
             return self._evaluator.universes.of(place)["array"]

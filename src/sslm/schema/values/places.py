@@ -19,6 +19,7 @@ from sslm.limits import (
     SCHEMA_PLACE_NESTING_MAX,
 )
 from sslm.schema.documents.document import shown
+from sslm.schema.documents.keywords import Keywords
 from sslm.schema.documents.options import SchemaOptions
 from sslm.schema.documents.refusals import label, schema_label
 from sslm.schema.values.speakers import Member, Root, Speakers, SpeakerTable, pointer_of
@@ -212,17 +213,15 @@ class PlaceTable:
             matched: The patterns that it matches.
             loosely: Whether ``unevaluatedProperties`` belongs to them, which may not apply.
         """
-        value = member.node.value
-        assert isinstance(value, dict)
-        properties, patterns = value.get("properties"), value.get("patternProperties")
+        schema = member.node.keywords
         paths: list[tuple[str, ...]] = []
-        if isinstance(properties, dict) and key is not None and key in properties:
+        if key is not None and key in schema.get("properties", {}):
             paths.append(("properties", key))
-        if isinstance(patterns, dict):
-            paths += [("patternProperties", one) for one in patterns if one in matched]
-        if not paths and "additionalProperties" in value:
+        patterns = schema.get("patternProperties", {})
+        paths += [("patternProperties", one) for one in patterns if one in matched]
+        if not paths and "additionalProperties" in schema:
             paths.append(("additionalProperties",))
-        if loosely and "unevaluatedProperties" in value:
+        if loosely and "unevaluatedProperties" in schema:
             paths.append(("unevaluatedProperties",))
         return [self._speakers.inside(member, *path) for path in paths]
 
@@ -246,16 +245,14 @@ class PlaceTable:
             loosely: Whether ``contains`` and ``unevaluatedItems`` belong to them, which may not
                 apply.
         """
-        value = member.node.value
-        assert isinstance(value, dict)
-        prefix = value.get("prefixItems")
+        schema = member.node.keywords
         paths: list[tuple[str, ...]] = []
-        if isinstance(prefix, list) and index is not None and index < len(prefix):
+        if index is not None and index < len(schema.get("prefixItems", [])):
             paths.append(("prefixItems", str(index)))
-        elif "items" in value:
+        elif "items" in schema:
             paths.append(("items",))
         if loosely:
-            paths += [(name,) for name in ("contains", "unevaluatedItems") if name in value]
+            paths += [(name,) for name in ("contains", "unevaluatedItems") if name in schema]
         return [self._speakers.inside(member, *path) for path in paths]
 
     def _matches(self, speakers: Speakers) -> Iterator[frozenset[str]]:
@@ -317,8 +314,7 @@ def _keys_label(speakers: Speakers) -> str:
     """Return how the first patterns for keys are named at a place, or else what speaks of it."""
     labels = []
     for one in speakers.members:
-        schema = one.node.value if isinstance(one, Member) else {}
-        assert isinstance(schema, dict)
+        schema: Keywords = one.node.keywords if isinstance(one, Member) else {}
         if "patternProperties" in schema:
             return label(["patternProperties"], pointer_of(one))
         labels.append(schema_label(schema, pointer_of(one)))

@@ -1,18 +1,17 @@
 """Keywords of objects."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sslm.schema.documents.document import Json, shown
+from sslm.schema.documents.document import shown
+from sslm.schema.documents.keywords import Keywords
 from sslm.schema.documents.refusals import Unsupported
 from sslm.schema.regular.language import Both, Bytes
 from sslm.schema.values.algebra import any_part, both, both_parts
+from sslm.schema.values.evaluation import Evaluation
 from sslm.schema.values.objects import dependent_part, key_text, object_part
 from sslm.schema.values.places import KeyClass, Place
 from sslm.schema.values.speakers import Member, bounds_of
 from sslm.schema.values.values import NO_VALUE, Entry, FreeKeys, Part, Value
-
-if TYPE_CHECKING:
-    from sslm.schema.values.evaluating import Evaluator
 
 _SHAPING: Final = frozenset(
     {
@@ -38,24 +37,20 @@ class PropertyKeywords:
         evaluator: Finds the values of other schemas.
     """
 
-    def __init__(self, evaluator: "Evaluator") -> None:
+    def __init__(self, evaluator: Evaluation) -> None:
         self._evaluator = evaluator
 
     def part(self, member: Member, place: Place) -> Part:
         """Return the objects of *place* that a schema's own keywords allow."""
-        schema = member.node.value
-        assert isinstance(schema, dict)
+        schema = member.node.keywords
         universe = self._evaluator.universes.of(place)["object"]
         parts = []
         if not _SHAPING.isdisjoint(schema):
             parts.append(self._shaped(member, schema, place))
         required = schema.get("dependentRequired", {})
-        assert isinstance(required, dict)
         if required:
             parts.append(self._dependent(required, place))
-        dependent = schema.get("dependentSchemas", {})
-        assert isinstance(dependent, dict)
-        for name in dependent:
+        for name in schema.get("dependentSchemas", {}):
             inner = self._evaluator.speakers.inside(member, "dependentSchemas", name)
             allowed = self._evaluator.value(inner, place)["object"]
             parts.append(any_part(universe, [self.keyed(place, forbidden={name}), allowed]))
@@ -75,12 +70,9 @@ class PropertyKeywords:
             entries.append(Entry(name, value, name in required))
         return object_part(entries, self.free(place))
 
-    def _dependent(self, required: dict[str, Json], place: Place) -> Part:
+    def _dependent(self, required: dict[str, list[str]], place: Place) -> Part:
         """Return the objects in which some keys need others."""
-        needed: dict[str, frozenset[str]] = {}
-        for name, names in required.items():
-            assert isinstance(names, list)
-            needed[name] = frozenset(str(one) for one in names if one != name)
+        needed = {name: frozenset(names) - {name} for name, names in required.items()}
         entries = [Entry(name, self._any(place, name)) for name in place.names]
         if len(needed) > _SHAPED_DEPENDENCES_MAX:
             found = dependent_part(entries, self.free(place), needed)
@@ -113,11 +105,10 @@ class PropertyKeywords:
         evaluator = self._evaluator
         return evaluator.universes.of(evaluator.places.of_key(place, name))
 
-    def _shaped(self, member: Member, schema: dict[str, Json], place: Place) -> Part:
+    def _shaped(self, member: Member, schema: Keywords, place: Place) -> Part:
         """Return the objects that keywords allow which look at each key on its own, or count."""
         evaluator = self._evaluator
         required = schema.get("required", [])
-        assert isinstance(required, list)
         names = self._names(member, schema)
         entries = []
         for name in place.names:
@@ -154,7 +145,7 @@ class PropertyKeywords:
         found = both(universe, values)
         return universe if found.parts == universe.parts else found
 
-    def _names(self, member: Member, schema: dict[str, Json]) -> Part | None:
+    def _names(self, member: Member, schema: Keywords) -> Part | None:
         """Return the keys that ``propertyNames`` allows, with quotes; None for all."""
         if "propertyNames" not in schema:
             return None

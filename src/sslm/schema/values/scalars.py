@@ -1,6 +1,5 @@
 """Keywords of single values: numbers, texts."""
 
-from decimal import Decimal
 from typing import Final
 
 from sslm.errors.schema import (
@@ -10,7 +9,8 @@ from sslm.errors.schema import (
     UnsupportedPatternError,
 )
 from sslm.errors.schema_documents import MalformedSchemaError
-from sslm.schema.documents.document import Json, Number, shown, told
+from sslm.schema.documents.document import shown, told
+from sslm.schema.documents.keywords import Keywords
 from sslm.schema.documents.options import FormatMeaning
 from sslm.schema.documents.refusals import Refusals, label
 from sslm.schema.regular.language import Both, Bytes, Language, Named, Sequence
@@ -96,20 +96,19 @@ class ScalarKeywords:
 
     def numbers(self, member: Member, whole: Part) -> Part:
         """Return the numbers that a schema's own keywords allow, out of *whole*."""
-        schema = member.node.value
-        assert isinstance(schema, dict)
-        bounds = {name: schema[name] for name in _BOUNDING if name in schema}
+        schema = member.node.keywords
+        bounds = [name for name in _BOUNDING if name in schema]
         is_integral = _is_integral(schema)
         if not bounds and not is_integral:
             return whole
-        where = label(list(bounds) or ["type"], member.node.pointer)
+        where = label(bounds or ["type"], member.node.pointer)
         try:
             language = decimals(
-                minimum=_number(bounds, "minimum"),
-                maximum=_number(bounds, "maximum"),
-                exclusive_minimum=_number(bounds, "exclusiveMinimum"),
-                exclusive_maximum=_number(bounds, "exclusiveMaximum"),
-                multiple_of=_number(bounds, "multipleOf"),
+                minimum=schema.get("minimum"),
+                maximum=schema.get("maximum"),
+                exclusive_minimum=schema.get("exclusiveMinimum"),
+                exclusive_maximum=schema.get("exclusiveMaximum"),
+                multiple_of=schema.get("multipleOf"),
                 integral=is_integral,
             )
         except SchemaBudgetError as error:
@@ -118,14 +117,15 @@ class ScalarKeywords:
 
     def strings(self, member: Member, whole: Part) -> Part:
         """Return the texts that a schema's own keywords allow, out of *whole*."""
-        schema = member.node.value
-        assert isinstance(schema, dict)
+        schema = member.node.keywords
         contents: list[Language] = []
         bounds = bounds_of(member, "minLength", "maxLength")
         if bounds.label:
             contents.append(Named(text_of_length(bounds.least, bounds.most), bounds.label))
-        for keyword in ("pattern", "format"):
-            found = self._content(member, keyword) if keyword in schema else None
+        for keyword, found in (
+            ("pattern", self._pattern(member)),
+            ("format", self._format(member)),
+        ):
             if found is not None:
                 contents.append(Named(found, f"{keyword} at #{member.node.pointer}"))
         if not contents:
@@ -154,23 +154,21 @@ class ScalarKeywords:
 
     def refuse_format(self, member: Member, name: str) -> None:
         """Note it if a format is not one that the draft defines; those are about texts alone."""
-        schema = member.node.value
-        assert isinstance(schema, dict)
-        is_known = name in _DRAFT_FORMATS or _names_pattern(schema)
+        is_known = name in _DRAFT_FORMATS or _names_pattern(member.node.keywords)
         if self._formats != "annotate" and not is_known:
             is_uuid = name.removeprefix("uuid").removeprefix("v").isdigit()
             hint = _UUID_VERSION if is_uuid else _UNKNOWN_FORMAT
             self._refusals.add(f"{member.node.pointer}/format", "format", hint)
 
-    def _content(self, member: Member, keyword: str) -> Language | None:
-        schema = member.node.value
-        assert isinstance(schema, dict)
-        text = schema[keyword]
-        assert isinstance(text, str)
-        if keyword == "pattern":
-            is_refused = self.refuse_pattern(member, keyword, text)
-            return None if is_refused else pattern_language(text)
-        if self._formats == "annotate" or text not in _DRAFT_FORMATS:
+    def _pattern(self, member: Member) -> Language | None:
+        pattern = member.node.keywords.get("pattern")
+        if pattern is None or self.refuse_pattern(member, "pattern", pattern):
+            return None
+        return pattern_language(pattern)
+
+    def _format(self, member: Member) -> Language | None:
+        text = member.node.keywords.get("format")
+        if text is None or self._formats == "annotate" or text not in _DRAFT_FORMATS:
             return None
         if self._formats == "exact" and text == _NEVER_WHOLE:
             self._refusals.add(f"{member.node.pointer}/format", "format", _HOST_NAMES)
@@ -183,18 +181,12 @@ class ScalarKeywords:
             return None
 
 
-def _names_pattern(schema: dict[str, Json]) -> bool:
+def _names_pattern(schema: Keywords) -> bool:
     """Tell whether the format of a schema is a name for the pattern beside it."""
     return "pattern" in schema and schema.get("format") in _PATTERN_NAMES
 
 
-def _is_integral(schema: dict[str, Json]) -> bool:
+def _is_integral(schema: Keywords) -> bool:
     listed = schema.get("type", [])
     names = listed if isinstance(listed, list) else [listed]
     return "integer" in names and "number" not in names
-
-
-def _number(bounds: dict[str, Json], name: str) -> Number | None:
-    value = bounds.get(name)
-    assert value is None or isinstance(value, int | Decimal)
-    return value

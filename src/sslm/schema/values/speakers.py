@@ -8,7 +8,7 @@ from sslm.errors.schema_documents import SchemaSizeError
 from sslm.limits import SCHEMA_CALLS_MAX, SCHEMA_KEY_COUNT_MAX, SCHEMA_VALUE_COUNT_MAX
 from sslm.schema.documents.canonical import canonical_json
 from sslm.schema.documents.document import Json, shown
-from sslm.schema.documents.keywords import KEYWORDS, Holds, held
+from sslm.schema.documents.keywords import KEYWORDS, Holds, Least, Most, held
 from sslm.schema.documents.references import References, SchemaNode
 
 _OF_PARTS: Final = frozenset(
@@ -110,13 +110,12 @@ class SpeakerTable:
 
     def in_place(self, member: Member, keyword: str) -> Iterator[Member]:
         """Yield the schemas of one keyword that speak of the same value as *member* does."""
-        assert isinstance(member.node.value, dict)
         entry = KEYWORDS.get(keyword)
         if entry is None or not entry.in_place:
             return
         if entry.holds is Holds.NONE:
             yield self.referred(member, keyword)
-        for tokens in held(entry, keyword, member.node.value[keyword]):
+        for tokens in held(entry, keyword, member.node.content(keyword)):
             yield self.inside(member, *tokens)
 
     def _gather(self, root: Root, gathering: "_Gathering", calls_left: int) -> None:
@@ -196,8 +195,9 @@ def constants(keyword: str, content: Json, pointer: str) -> Iterator[Constant]:
 
     *pointer* is that of the schema which has the keyword.
     """
-    values = [content] if keyword == "const" else content if keyword == "enum" else []
-    assert isinstance(values, list)
+    values = [content] if keyword == "const" else []
+    if keyword == "enum" and isinstance(content, list):
+        values = content
     for value in values:
         if part := constant_of(value, f"{pointer}/{keyword}"):
             yield part
@@ -235,14 +235,10 @@ ANY_COUNT: Final = Bounds()
 """No bounds."""
 
 
-def bounds_of(member: Member, least: str, most: str) -> Bounds:
+def bounds_of(member: Member, least: Least, most: Most) -> Bounds:
     """Return the bounds that the keywords *least* and *most* of a schema set."""
-    schema = member.node.value
-    assert isinstance(schema, dict)
+    schema = member.node.keywords
     found = [name for name in (most, least) if name in schema]
     if not found:
         return ANY_COUNT
-    low, high = schema.get(least, 0), schema.get(most)
-    assert isinstance(low, int)
-    assert high is None or isinstance(high, int)
-    return Bounds(low, high, f"{found[0]} at #{member.node.pointer}")
+    return Bounds(schema.get(least, 0), schema.get(most), f"{found[0]} at #{member.node.pointer}")

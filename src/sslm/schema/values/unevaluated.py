@@ -1,17 +1,14 @@
 """The keywords ``unevaluatedProperties`` with ``unevaluatedItems``."""
 
-from typing import TYPE_CHECKING
-
 from sslm.schema.values.algebra import any_of, any_part, both_parts
 from sslm.schema.values.arrays import array_part
 from sslm.schema.values.evaluated import CaseFinder, Cases, Seen
+from sslm.schema.values.evaluation import Evaluation
 from sslm.schema.values.objects import object_part
 from sslm.schema.values.places import Place
+from sslm.schema.values.properties import PropertyKeywords
 from sslm.schema.values.speakers import Member
 from sslm.schema.values.values import Entry, FreeKeys, Part, Value
-
-if TYPE_CHECKING:
-    from sslm.schema.values.evaluating import Evaluator
 
 _TOO_MANY = "it depends on too many alternatives which keys or items are looked at; use fewer"
 
@@ -21,12 +18,13 @@ class UnevaluatedKeywords:
 
     Args:
         evaluator: Finds the values of other schemas.
+        properties: Finds objects by their keys.
     """
 
-    def __init__(self, evaluator: "Evaluator") -> None:
+    def __init__(self, evaluator: Evaluation, properties: PropertyKeywords) -> None:
         self._evaluator = evaluator
-        self._objects = CaseFinder(evaluator, "object")
-        self._arrays = CaseFinder(evaluator, "array")
+        self._objects = CaseFinder(evaluator, properties, "object")
+        self._arrays = CaseFinder(evaluator, properties, "array")
 
     def object_part(self, member: Member, place: Place) -> Part:
         """Return the objects of *place* that a schema allows."""

@@ -18,9 +18,9 @@ from sslm.errors.runtime import (
 )
 from sslm.program.choice import MICRO, Choice, Decoder
 from sslm.program.choice_data import scratch_size_bytes
-from sslm.program.plan import Span
 from sslm.program.program import Program
 from sslm.program.sequence_data import SCORE_REFUSED
+from sslm.program.spans import Span
 from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.kv_pool import KvPool
 from sslm.runtime.sequences.options import SequenceOptions, sequence_size_bytes

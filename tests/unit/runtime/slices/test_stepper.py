@@ -18,9 +18,10 @@ from sslm.errors.runtime import (
     SequenceInUseError,
     SequenceReleasedError,
 )
-from sslm.program.plan import Plan, Span
+from sslm.program.plan import Plan
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
+from sslm.program.spans import Span
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.kv_pool import KvPool

@@ -7,12 +7,12 @@ from sslm.arguments import require_callback
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.opening.admission import Admission
+from sslm.progress import StageProgress
 from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sslm.answer_schemas.binder import AnswerSchema, SchemaBinder
     from sslm.artifact.stored_schemas import StoredSchemas
-    from sslm.schema.regular.budget import Report
 
 _WORDS: Final = {"finish": ("fit", "cut"), "end_of_text": ("allowed", "never")}
 """Options that say more of a schema, and what they may be."""
@@ -67,7 +67,7 @@ class AskedSchema:
         source: object,
         finish: object,
         end_of_text: object,
-        on_progress: "Report | None",
+        on_progress: "StageProgress | None",
     ) -> None:
         self._schemas = schemas
         self._source = source
@@ -119,5 +119,5 @@ def asked_schema(
     if source is None:
         return None
     finish, end_of_text = map(options.get, _WORDS)
-    report = cast("Report | None", on_progress)
+    report = cast("StageProgress | None", on_progress)
     return AskedSchema(schemas, source, finish, end_of_text, report)

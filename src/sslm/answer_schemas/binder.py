@@ -27,8 +27,9 @@ from sslm.errors.runtime import MemoryBudgetError
 from sslm.hashes import Sha256
 from sslm.json_nesting import is_within
 from sslm.opening.admission import Admission, Lease
+from sslm.progress import StageProgress, untold_stage
 from sslm.runtime.guards import POLL_S, Turns
-from sslm.schema.regular.budget import AUTOMATON_WORK, Report
+from sslm.schema.regular.budget import AUTOMATON_WORK
 from sslm.schema.tokens.bound_schema import BoundSchema
 from sslm.text.tokenizer import Tokenizer
 from sslm.threads import new_lock
@@ -296,7 +297,7 @@ class SchemaBinder:
         """Whether the file has a schema of this name."""
         return name in self._stored
 
-    def named(self, name: str, report: Report | None = None) -> Schema:
+    def named(self, name: str, report: StageProgress | None = None) -> Schema:
         """Return a schema of the file; raises what :meth:`sslm.Model.schema` raises."""
         found = Schema(self._stored.named(name))
         if name not in self._trusted and not self._is_pinned:
@@ -309,7 +310,7 @@ class SchemaBinder:
         source: object,
         finish: object = None,
         end_of_text: object = None,
-        report: Report = lambda what, done, total: None,
+        report: StageProgress = untold_stage,
     ) -> AnswerSchema:
         """Return what an answer follows.
 
@@ -340,7 +341,7 @@ class SchemaBinder:
             lease=found.lent(self._admission),
         )
 
-    def _made(self, source: object, report: Report) -> KeptSchema:
+    def _made(self, source: object, report: StageProgress) -> KeptSchema:
         # First, and once, also where several threads ask for different schemas.
         vocabulary = self._makers.run(
             schema_vocabulary,
@@ -352,7 +353,7 @@ class SchemaBinder:
         bound = BoundSchema(schema.tables, vocabulary.trie, digest=digest, end_ids=self._end_ids)
         return KeptSchema(bound, schema.name)
 
-    def _schema(self, source: object, report: Report) -> Schema:
+    def _schema(self, source: object, report: StageProgress) -> Schema:
         if isinstance(source, str):
             return self.named(source, report)
         if isinstance(source, Schema):

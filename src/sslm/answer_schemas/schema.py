@@ -25,6 +25,7 @@ from sslm.artifact.prepared_schema import (
 from sslm.artifact.schema_files import read_prepared_schema, write_prepared_schema
 from sslm.errors.schema_files import SchemaTablesError
 from sslm.formats.bounded_reader import BoundedReader
+from sslm.progress import StageProgress
 from sslm.schema.documents.options import (
     FREE_LEVELS,
     RECURSION_LEVELS,
@@ -33,7 +34,7 @@ from sslm.schema.documents.options import (
     SchemaOptions,
 )
 from sslm.schema.documents.refusals import Unsupported
-from sslm.schema.regular.budget import Budget, Report
+from sslm.schema.regular.budget import Budget
 from sslm.schema.regular.spacing import Spacing
 from sslm.schema.schema_compiler import check, compile_schema
 from sslm.schema.tokens.tables import TokenTables, first_difference
@@ -65,7 +66,7 @@ class Schema:
         free_keys: FreeKeyChoice = "allow",
         spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
-        on_progress: Report | None = None,
+        on_progress: StageProgress | None = None,
     ) -> list[Unsupported]:
         """Return everything in a schema that cannot be enforced exactly; nothing if all can.
 
@@ -105,7 +106,7 @@ class Schema:
         spacing: Spacing = "compact",
         documents: Mapping[str, object] | None = None,
         budget: Budget | None = None,
-        on_progress: Report | None = None,
+        on_progress: StageProgress | None = None,
     ) -> Self:
         """Compile a schema.
 
@@ -166,7 +167,7 @@ class Schema:
         *,
         tokenizer: Tokenizer | None = None,
         cross_check: bool = True,
-        on_progress: Report | None = None,
+        on_progress: StageProgress | None = None,
     ) -> Self:
         """Read a schema that :meth:`save` wrote.
 
@@ -224,7 +225,7 @@ class Schema:
         tokenizer: Tokenizer,
         *,
         budget: Budget | None = None,
-        on_progress: Report | None = None,
+        on_progress: StageProgress | None = None,
     ) -> None:
         """Compile its document again, work its tables out again, and compare.
 
@@ -337,7 +338,7 @@ def _prepared(
     name: str,
     has_spans: bool,
     budget: Budget | None,
-    report: Report,
+    report: StageProgress,
 ) -> PreparedSchema:
     """Compile a schema; see :meth:`Schema.compile`."""
     compiled = compile_schema(schema_document(source), options, budget, report)

@@ -10,7 +10,7 @@ from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextNotEncodableError
 from sslm.hashes import Sha256
-from sslm.schema.regular.budget import Report
+from sslm.progress import StageProgress, untold_stage
 from sslm.schema.tokens.trie import TokenTrie
 from sslm.text.tokenizer import Tokenizer
 
@@ -52,7 +52,7 @@ def split_continuation(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def schema_vocabulary(
-    tokenizer: Tokenizer, report: Report = lambda what, done, total: None
+    tokenizer: Tokenizer, report: StageProgress = untold_stage
 ) -> SchemaVocabulary:
     """Return the content of a tokenizer's vocabulary, which is kept as long as the tokenizer is.
 
@@ -70,7 +70,7 @@ def schema_vocabulary(
     return found
 
 
-def _contents(tokenizer: Tokenizer, report: Report) -> Iterator[tuple[int, bytes]]:
+def _contents(tokenizer: Tokenizer, report: StageProgress) -> Iterator[tuple[int, bytes]]:
     size, ends = tokenizer.vocab_size, tokenizer.end_token_ids
     for token_id in range(size):
         if token_id % _REPORT_TOKENS == 0:

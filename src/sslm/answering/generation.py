@@ -9,10 +9,11 @@ from sslm.answering.logprobs import PromptLogprobs, last_logprob
 from sslm.answering.recorder import Recorder
 from sslm.answering.request import Request, followed_schema
 from sslm.answering.results import NANOSECONDS_PER_MS, Completion, StreamChunk, Usage
-from sslm.answering.token_source import LoneSource, Report, TokenSource
+from sslm.answering.token_source import LoneSource, TokenSource
 from sslm.errors.native import RunCancelledError
 from sslm.log import LOGGER
 from sslm.opening.runner import Runner
+from sslm.progress import Progress
 from sslm.runtime.sequences.token_ids import checked_token_ids
 from sslm.runtime.transactions.token_request import Receipt, TokenRequest
 from sslm.sampling.logprobs import TokenLogprob
@@ -79,7 +80,7 @@ class Generation:
         self._digest = b""
         self.is_complete = False
         self._cutoff = cutoff
-        self.on_progress: Report | None = None
+        self.on_progress: Progress | None = None
         self._position = self._cached_count = self._new_count = self._forced_count = 0
         self._receipt: Receipt | None = None
 

@@ -16,6 +16,7 @@ from sslm.errors.runtime import EmptyPromptError, OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.errors.text import TextTypeError
 from sslm.program.program import Program
+from sslm.progress import StageProgress
 from sslm.runtime.sequences.token_ids import checked_token_ids
 from sslm.runtime.transactions.token_request import FollowedSchema
 from sslm.sampling.options import PLAIN, ChoosingOptions, SeededChoice, seeded_choice
@@ -87,7 +88,7 @@ class AnswerOptions(ChoosingOptions, total=False):
     schema: object
     finish: Literal["fit", "cut"] | None
     end_of_text: Literal["allowed", "never"] | None
-    on_schema_progress: Callable[[str, int, int], None] | None
+    on_schema_progress: StageProgress | None
     logprobs: int | None
     prompt_logprobs: int | None
 

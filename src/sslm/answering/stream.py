@@ -6,10 +6,10 @@ from typing import Any, NoReturn, Self
 
 from sslm.answering.generation import Generation
 from sslm.answering.results import Completion, StreamChunk
-from sslm.answering.token_source import Report
 from sslm.arguments import require_callback
 from sslm.closing import Closing
 from sslm.errors.runtime import NestedCallError, NotCopyableError, StreamUnfinishedError
+from sslm.progress import Progress
 from sslm.threads import new_reentrant_lock
 
 
@@ -44,7 +44,7 @@ class Stream(Closing):
                 raise NestedCallError
             return next(self._pieces, None)
 
-    def telling(self, on_progress: Report | None) -> Self:
+    def telling(self, on_progress: Progress | None) -> Self:
         """Have a callback told how far the prompt is while it is taken in; return this stream.
 
         Raises:

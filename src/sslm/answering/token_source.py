@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from sslm.answering.cutoff import Cutoff
 from sslm.opening.runner import Runner
 from sslm.program.choice import Choice
+from sslm.progress import Progress
 from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence as TokenSequence
@@ -15,9 +16,6 @@ from sslm.runtime.sequences.state import Chunk
 from sslm.runtime.transactions.checkpoints import CheckpointBudget
 from sslm.runtime.transactions.token_request import FollowedSchema, TokenRequest
 from sslm.runtime.transactions.token_session import TokenSession
-
-Report = Callable[[int, int], None]
-"""Told how many tokens of a prompt are taken in, and how many there are."""
 
 
 class TokenSource(Protocol):
@@ -36,7 +34,7 @@ class TokenSource(Protocol):
         answer_schema: FollowedSchema | None,
         has_logits: bool,
         cutoff: Cutoff,
-        on_progress: Report,
+        on_progress: Progress,
     ) -> AbstractContextManager[TokenRequest[Any]]:
         """Return a request that computes nothing yet."""
 
@@ -82,7 +80,7 @@ class LoneSource:
         answer_schema: FollowedSchema | None,
         has_logits: bool,
         cutoff: Cutoff,
-        on_progress: Report,
+        on_progress: Progress,
     ) -> Iterator[TokenRequest[None]]:
         """Admit the memory of one sequence until the block ends.
 

@@ -1,7 +1,7 @@
 """A model file with compiled schemas besides what it had."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import BinaryIO, Final
 
 from sslm.artifact.atomic_file import atomic_file
@@ -17,6 +17,7 @@ from sslm.formats.sslm.container import (
 )
 from sslm.hashes import Sha256
 from sslm.memory import HUGE_PAGE_SIZE_BYTES
+from sslm.progress import Progress, untold
 
 _PIECE_SIZE_BYTES: Final = 8 * HUGE_PAGE_SIZE_BYTES
 
@@ -27,7 +28,7 @@ def add_schemas(
     schemas: Sequence[PreparedSchema],
     *,
     is_replaced: bool = False,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> None:
     """Write a model file with more schemas; its ``model_id`` stays, and all else that it holds.
 
@@ -66,7 +67,7 @@ def _write(
     file: BinaryIO,
     contents: Mapping[SectionType, memoryview],
     digests: Mapping[SectionType, bytes],
-    on_progress: Callable[[int, int], None],
+    on_progress: Progress,
 ) -> None:
     places = section_places({kind: content.nbytes for kind, content in contents.items()})
     total = places[-1].end_bytes

@@ -17,10 +17,11 @@ from sslm.formats.schemas.blob import SchemaRecord, encode_schema, read_schema
 from sslm.formats.schemas.containers import require_vocabulary
 from sslm.formats.schemas.masks import mask_order
 from sslm.formats.schemas.tables import StateTables
+from sslm.progress import StageProgress, untold_stage
 from sslm.schema.documents.canonical import canonical_json
 from sslm.schema.documents.document import read_document
 from sslm.schema.documents.options import SchemaOptions
-from sslm.schema.regular.budget import Budget, Report
+from sslm.schema.regular.budget import Budget
 from sslm.schema.schema_compiler import CompiledSchema, compile_schema
 from sslm.schema.tokens.spans import OnlyTokens, Split
 from sslm.schema.tokens.step_table import NO_STATE, ByteAutomaton, StepTable
@@ -90,7 +91,7 @@ def prepare_schema(
     trie: TokenTrie,
     split: Split | None,
     vocabulary_sha256: bytes,
-    report: Report = lambda what, done, total: None,
+    report: StageProgress = untold_stage,
 ) -> PreparedSchema:
     """Work out what a compiled schema means for a vocabulary.
 
@@ -152,7 +153,7 @@ def decode_schema(reader: BoundedReader) -> PreparedSchema:
 
 
 def compiles_alike(
-    schema: PreparedSchema, budget: Budget | None = None, report: Report | None = None
+    schema: PreparedSchema, budget: Budget | None = None, report: StageProgress | None = None
 ) -> bool:
     """Compile the document of a schema again; tell whether that gives its automaton.
 

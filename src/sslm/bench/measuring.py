@@ -14,9 +14,7 @@ from sslm.bench.traffic import Traffic
 from sslm.bench.workload import workload
 from sslm.opening.runner import Runner
 from sslm.program.spans import CHUNK_ROWS_MAX
-
-Progress = Callable[[int, int], None]
-"""Told how many repetitions are done, and how many there are."""
+from sslm.progress import Progress, untold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ def measure(
     *,
     tier: str = "auto",
     repetitions: int = 5,
-    on_progress: Progress = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> tuple[Measurement, ...]:
     """Measure cases one after the other, on the native backend.
 

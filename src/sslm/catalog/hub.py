@@ -37,9 +37,7 @@ from sslm.errors.catalog import (
     HubServerError,
     HubUnreachableError,
 )
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and out of how much."""
+from sslm.progress import StageProgress
 
 LIBRARY: Final = "huggingface_hub"
 TIMEOUT_S: Final = 30
@@ -115,7 +113,7 @@ def find_file(reference: HubReference, folder: Path) -> HubFile:
 
 
 def fetch_file(
-    reference: HubReference, file: HubFile, folder: Path, on_progress: Progress
+    reference: HubReference, file: HubFile, folder: Path, on_progress: StageProgress
 ) -> tuple[Path, str]:
     """Download a file, and compare it with what the hub states of it.
 

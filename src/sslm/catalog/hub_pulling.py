@@ -3,7 +3,7 @@
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from sslm.catalog.adding import Progress, add_once, convert, is_sound, waiting
+from sslm.catalog.adding import add_once, convert, is_sound, waiting
 from sslm.catalog.cache import Cache, CachedModel, conversion_key
 from sslm.catalog.hub import HubFile, fetch_file, find_file
 from sslm.catalog.hub_reference import HubReference
@@ -12,6 +12,7 @@ from sslm.catalog.names import name_of_file
 from sslm.catalog.offline import is_offline
 from sslm.errors.catalog import ModelNameError, OfflineError
 from sslm.errors.engine import ModelHashMismatchError
+from sslm.progress import StageProgress, untold_stage
 
 WEIGHTS: Final = "int8"
 """Weight format of what is pulled."""
@@ -23,7 +24,7 @@ def pull_from_hub(
     *,
     sha256: str | None = None,
     download: bool = True,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: StageProgress = untold_stage,
 ) -> CachedModel:
     """Fetch and convert a file of a hub, unless this very file was converted before.
 
@@ -63,7 +64,7 @@ def _add(
     cache: Cache,
     *,
     sha256: str | None,
-    on_progress: Progress,
+    on_progress: StageProgress,
 ) -> CachedModel:
     # A small file may have no hash on the hub; its commit and path name its bytes as well.
     stated = file.sha256 or f"hub {file.repo} {file.commit} {file.name}"

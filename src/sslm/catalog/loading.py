@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sslm import limits
 from sslm.arguments import checked_path, require_bool, require_callback
-from sslm.catalog.adding import Progress, add_known_model
+from sslm.catalog.adding import add_known_model
 from sslm.catalog.cache import Cache, cache_folder
 from sslm.catalog.known_models import DEFAULT_NAME, KNOWN_MODELS
 from sslm.catalog.resolving import is_path, unknown_model
@@ -15,6 +15,7 @@ from sslm.errors.catalog import CachedModelError
 from sslm.errors.engine import ModelHashMismatchError
 from sslm.opening.model_file import checked_sha256, model_source
 from sslm.program.parallel_for import ParallelFor
+from sslm.progress import StageProgress, untold_stage
 
 
 def load(
@@ -32,7 +33,7 @@ def load(
     download: bool = True,
     mmap: bool = True,
     cache_dir: str | os.PathLike[str] | None = None,
-    on_progress: Progress | None = None,
+    on_progress: StageProgress | None = None,
 ) -> Model:
     """Open a model; a known one is fetched and converted first if it is not in the cache.
 
@@ -111,7 +112,7 @@ def model_path(
     cache: Cache,
     *,
     download: bool,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: StageProgress = untold_stage,
 ) -> Path:
     """Return the path of a model's file, once a known one is there.
 

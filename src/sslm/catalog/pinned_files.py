@@ -1,6 +1,5 @@
 """Files of which every byte is known: size, hash, comparison."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -8,6 +7,7 @@ from sslm.catalog.known_models import PinnedFile
 from sslm.errors.catalog import FetchedFileMismatchError
 from sslm.errors.reading import UnreadableFileError, unreadable
 from sslm.hashes import Sha256
+from sslm.progress import Progress, untold
 from sslm.threads import open_file
 
 _BLOCK_SIZE_BYTES: Final = 1 << 20
@@ -56,7 +56,7 @@ def sha256_of_copy(
     target: Writable | None,
     *,
     size_bytes_max: int,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> tuple[int, str]:
     """Read a stream to its end or just beyond a bound, copying what is within it.
 
@@ -83,9 +83,7 @@ def sha256_of_copy(
     return done, digest.hexdigest()
 
 
-def file_sha256(
-    path: Path, on_progress: Callable[[int, int], None] = lambda done, total: None
-) -> str:
+def file_sha256(path: Path, on_progress: Progress = untold) -> str:
     """Return what ``sha256sum`` prints for a regular file.
 
     Raises:
@@ -105,7 +103,7 @@ def file_sha256(
 def require_pinned(
     path: Path,
     pinned: PinnedFile,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> None:
     """Refuse a file that is not the pinned one.
 

@@ -9,7 +9,7 @@ from typing import Final
 from sslm.artifact.block_writer import BlockWriter
 from sslm.artifact.reading import read_artifact
 from sslm.artifact.write_errors import named_write_errors
-from sslm.catalog.adding import Progress, add_known_model, add_once, convert, is_sound
+from sslm.catalog.adding import add_known_model, add_once, convert, is_sound
 from sslm.catalog.cache import Cache, CachedModel, cache_folder, conversion_key
 from sslm.catalog.hub_pulling import WEIGHTS, pull_from_hub
 from sslm.catalog.hub_reference import PREFIX, parse_reference
@@ -23,6 +23,7 @@ from sslm.errors.reading import unreadable
 from sslm.formats.mapped_file import open_regular_file
 from sslm.opening.model_file import checked_sha256
 from sslm.opening.runner import build_program
+from sslm.progress import StageProgress, untold_stage
 from sslm.threads import open_file
 
 _COPIED: Final = {"copied": "sslm"}
@@ -34,7 +35,7 @@ def pull(
     sha256: str | None = None,
     download: bool = True,
     cache_dir: str | os.PathLike[str] | None = None,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: StageProgress = untold_stage,
     pip_arguments: Sequence[str] = (),
 ) -> CachedModel:
     """Put a model into the cache, so that its name is enough from then on.
@@ -94,7 +95,7 @@ def pull(
     return _add_file(path, digest, cache, on_progress)
 
 
-def _add_file(path: Path, digest: str, cache: Cache, on_progress: Progress) -> CachedModel:
+def _add_file(path: Path, digest: str, cache: Cache, on_progress: StageProgress) -> CachedModel:
     known = _known_model_of(digest)
     if known is not None:
         return add_known_model(known, cache, source=path, is_checked=True, on_progress=on_progress)
@@ -138,7 +139,7 @@ def sound_model(cache: Cache, name: str, key: str) -> CachedModel | None:
     return found if found and is_sound(found.path) else None
 
 
-def _copy(path: Path, out: Path, digest: str, on_progress: Progress) -> None:
+def _copy(path: Path, out: Path, digest: str, on_progress: StageProgress) -> None:
     """Copy a ``.sslm`` file and check the copy, as nobody can change that one."""
     with _opened(path) as source, named_write_errors(out), open_file(out, "xb") as target:
         with BlockWriter(target) as blocks:

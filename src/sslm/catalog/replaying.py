@@ -12,9 +12,10 @@ from sslm.catalog.loading import model_path
 from sslm.engine.model import Model
 from sslm.errors.records import RecordModelMissingError
 from sslm.evidence.records import Record, as_record
-from sslm.evidence.replay import Progress, ReplayReport, replay_record
+from sslm.evidence.replay import ReplayReport, replay_record
 from sslm.opening.model_file import checked_threads, open_artifact
 from sslm.opening.runner import open_backend
+from sslm.progress import Progress
 from sslm.text.tokenizer import Tokenizer
 
 

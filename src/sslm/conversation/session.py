@@ -15,7 +15,6 @@ from sslm.answering.prompts import MessageLike, bounded_messages
 from sslm.answering.request import RecordedOptions, require_no_prompt_logprobs, wanted
 from sslm.answering.results import Completion, SessionFootprint, StreamChunk
 from sslm.answering.stream import Stream
-from sslm.answering.token_source import Report
 from sslm.arguments import checked_int, require_callback
 from sslm.closing import Closing
 from sslm.conversation.memory import SessionMemory, SessionSizes
@@ -25,6 +24,7 @@ from sslm.errors.sessions import NothingToUndoError
 from sslm.errors.showing import briefly
 from sslm.log import LOGGER
 from sslm.opening.runner import Runner
+from sslm.progress import Progress
 from sslm.runtime.transactions.token_session import TokenSession
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.message import Message
@@ -245,7 +245,7 @@ class Session(Closing):
         text: str,
         *,
         deadline_s: float | None = None,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         **options: Unpack[RecordedOptions],
     ) -> SessionStream:
         """Say something and return the answer piece by piece; see :meth:`say`.
@@ -287,7 +287,7 @@ class Session(Closing):
         text: str,
         *,
         deadline_s: float | None = None,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         **options: Unpack[RecordedOptions],
     ) -> SessionStream:
         """Say something in place of an earlier message; see :meth:`edit` and :meth:`stream`."""

@@ -6,10 +6,10 @@ from typing import Final, Protocol
 
 from sslm import limits
 from sslm.answering.cutoff import Cutoff
-from sslm.answering.token_source import Report
 from sslm.errors.base import SslmError
 from sslm.errors.sessions import NothingToUndoError, StreamSupersededError
 from sslm.program.choice import Choice
+from sslm.progress import Progress
 from sslm.runtime.transactions.token_request import FollowedSchema, TokenRequest
 from sslm.runtime.transactions.token_session import TokenSession
 from sslm.text.message import Message
@@ -87,7 +87,7 @@ class SessionSource:
         answer_schema: FollowedSchema | None,
         has_logits: bool,
         cutoff: Cutoff,
-        on_progress: Report,
+        on_progress: Progress,
     ) -> Iterator[TokenRequest[Conversation]]:
         """Begin the request, which is rolled back when the block ends if it was not kept.
 

@@ -1,7 +1,7 @@
 """An artifact as a model that can be evaluated: its exact logits in natural units."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from sslm.errors.model import SourceMismatchError
 from sslm.errors.reading import unreadable
 from sslm.hashes import sha256_of
 from sslm.opening.runner import Runner
+from sslm.progress import Progress, untold
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.state import Chunk
 from sslm.threads import open_file
@@ -121,7 +122,7 @@ def evaluate_artifact(
     context: int = 512,
     stride: int = 512,
     token_limit: int | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> Evaluation:
     """Score a text under an artifact and under the float32 weights of a source.
 

@@ -1,6 +1,6 @@
 """Choosing fraction bits: as many as the calibration text leaves room for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from sslm.model.fraction_bits import FRACTION_BITS_MAX, FractionBits, LayerFract
 from sslm.numerics.rounding import Int64Array
 from sslm.program.buffers import Buffer
 from sslm.program.ops import EPSILON_BITS_MAX
+from sslm.progress import Progress
 
 MAGNITUDE_BITS: Final = 29
 """The largest calibration value stays below 2**29: two bits of headroom under int32."""
@@ -27,7 +28,7 @@ _SITES: Final = ("q", "k", "v", "gate", "up")
 def calibrate(
     weights: IntegerWeights,
     texts: Sequence[Sequence[int]],
-    on_progress: Callable[[int, int], None],
+    on_progress: Progress,
     first: FractionBits | None = None,
 ) -> FractionBits:
     """Return fraction bits at which no calibration value comes near the ends of int32.

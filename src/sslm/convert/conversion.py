@@ -1,7 +1,6 @@
 """From a GGUF file to a verified artifact."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,6 +35,7 @@ from sslm.evidence.verification import verify
 from sslm.hashes import Sha256
 from sslm.model.fraction_bits import FractionBits
 from sslm.opening.runner import Runner
+from sslm.progress import StageProgress, untold_stage
 from sslm.text.tokenizer import Tokenizer
 from sslm.version import VERSION
 
@@ -44,9 +44,6 @@ _READ_SIZE_BYTES: Final = 1 << 20
 _BLAMED_WEIGHT: Final = 4096.0
 """If a conversion's numbers do not fit, a weight from here on is why. Those of trained models
 are below a few hundred."""
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and out of how much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +72,7 @@ def convert_gguf(
     weights: str = "int8",
     head_weights: str = "int8",
     is_replaced: bool = True,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: StageProgress = untold_stage,
 ) -> ConversionReport:
     """Convert a GGUF model; the same source and version give the same bytes on every machine.
 
@@ -121,7 +118,7 @@ def _check_output(path: Path, source: Path) -> None:
 
 
 def _convert(
-    source: Path, formats: WeightFormats, on_progress: Progress
+    source: Path, formats: WeightFormats, on_progress: StageProgress
 ) -> tuple[ArtifactParts, TensorStream]:
     """Return all of the artifact but its golden runs."""
     with GgufModelSource.open(source) as model:
@@ -147,7 +144,7 @@ def _convert(
 
 
 def _quantize_or_blame(
-    model: GgufModelSource, tokenizer: Tokenizer, formats: WeightFormats, on_progress: Progress
+    model: GgufModelSource, tokenizer: Tokenizer, formats: WeightFormats, on_progress: StageProgress
 ) -> tuple[IntegerWeights, FractionBits]:
     """Do as :func:`_quantize` does; if numbers do not fit, name the weight that is too large."""
     try:
@@ -162,7 +159,7 @@ def _quantize_or_blame(
 
 
 def _quantize(
-    model: GgufModelSource, tokenizer: Tokenizer, formats: WeightFormats, on_progress: Progress
+    model: GgufModelSource, tokenizer: Tokenizer, formats: WeightFormats, on_progress: StageProgress
 ) -> tuple[IntegerWeights, FractionBits]:
     """Round the weights twice: as they are, to see their inputs, and then against those."""
     texts = calibration_ids(tokenizer, model.config)
@@ -194,7 +191,7 @@ def _quantize(
 
 
 def _write_verified(
-    folder: Path, parts: ArtifactParts, tensors: TensorStream, on_progress: Progress
+    folder: Path, parts: ArtifactParts, tensors: TensorStream, on_progress: StageProgress
 ) -> Path:
     """Write the artifact with its golden runs and replay them from the file."""
     draft, final = folder / "draft.sslm", folder / "final.sslm"
@@ -223,7 +220,7 @@ def _write_verified(
     return final
 
 
-def _verify(artifact: Artifact, on_progress: Progress) -> None:
+def _verify(artifact: Artifact, on_progress: StageProgress) -> None:
     backend = NativeBackend()
     golden = artifact.golden
     if golden is None:
@@ -255,7 +252,7 @@ def _report(path: Path, written: Path, source_sha256: bytes) -> ConversionReport
         )
 
 
-def _sha256(content: memoryview, on_progress: Progress) -> bytes:
+def _sha256(content: memoryview, on_progress: StageProgress) -> bytes:
     digest = Sha256()
     for start in range(0, content.nbytes, _READ_SIZE_BYTES):
         block = content[start : start + _READ_SIZE_BYTES]

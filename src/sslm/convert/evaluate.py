@@ -16,6 +16,7 @@ import numpy.typing as npt
 from sslm import limits
 from sslm.errors.model import EvaluationWindowError, SourceMismatchError, TextTooShortError
 from sslm.program.choice import SCORE_BITS
+from sslm.progress import Progress
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -104,7 +105,7 @@ def evaluate(
     context: int = 512,
     stride: int = 512,
     bos_token_id: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Progress | None = None,
     on_window: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Score every token of a text under both models.

@@ -1,6 +1,5 @@
 """Recording golden runs on the reference backend."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -15,13 +14,14 @@ from sslm.convert.calibration_text import (
 from sslm.errors.text import TextNotEncodableError
 from sslm.opening.runner import Runner
 from sslm.opening.tracing import run_traced, weight_digests
+from sslm.progress import Progress
 from sslm.text.tokenizer import Tokenizer
 
 ANSWER_TOKENS: Final = 8
 PROMPT_TOKENS_MAX: Final = 48
 
 
-def record_golden(artifact: Artifact, on_progress: Callable[[int, int], None]) -> Golden:
+def record_golden(artifact: Artifact, on_progress: Progress) -> Golden:
     """Run the golden prompts of an artifact on the reference backend.
 
     Args:

@@ -26,6 +26,7 @@ from sslm.model.fraction_bits import FractionBits
 from sslm.model.llama import NORM_HEADROOM_BITS
 from sslm.numerics.rounding import INT32_MAX
 from sslm.program.tensors import INT4_MANTISSA_BITS, Encoding, Tensor
+from sslm.progress import Progress
 
 LOG2_E: Final = 1.4426950408889634
 """The binary64 number nearest to log2(e): attention works in powers of two."""
@@ -119,7 +120,7 @@ def output_bits(name: str, bits: FractionBits) -> int:
 
 def read_integer_weights(
     source: GgufModelSource,
-    on_progress: Callable[[int, int], None],
+    on_progress: Progress,
     transform: Callable[[str, Float64Array], Float64Array] = lambda name, weight: weight,
     correlations: Callable[[str], Float64Array | None] = lambda name: None,
     *,

@@ -1,6 +1,6 @@
 """Rotary tables from integers of 128 fraction bits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sslm.model.config import ModelConfig, RopeScalingKind
+from sslm.progress import Progress, untold
 
 _WORK_BITS: Final = 128
 _TABLE_BITS: Final = 30
@@ -20,7 +21,7 @@ Int32Array = npt.NDArray[np.int32]
 def rope_tables(
     config: ModelConfig,
     factors: Sequence[float] | None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> tuple[Int32Array, Int32Array]:
     """Return cos and sin of every position and pair, int32 [positions, rotary_dim / 2].
 

@@ -13,11 +13,11 @@ from sslm.answering.prompts import Prompt, bounded_prompts
 from sslm.answering.request import AnswerOptions, Request, Wanted
 from sslm.answering.results import Completion
 from sslm.answering.rows import RowRequest, require_row, row_names
-from sslm.answering.token_source import Report
 from sslm.arguments import checked_int, require_bool, require_callback
 from sslm.engine.async_requests import AsyncRequests
 from sslm.engine.sliced_requests import SlicedRequests
 from sslm.errors.base import SslmError, StateError, as_value
+from sslm.progress import Progress
 from sslm.runtime.sequences.token_ids import checked_token_ids
 from sslm.sampling.seeds import row_seed
 
@@ -33,7 +33,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None = None,
         return_errors: Literal[False] = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion]: ...
@@ -46,7 +46,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None = None,
         return_errors: Literal[True],
         batch_size: int = DEFAULT_BATCH_SIZE,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion | SslmError]: ...
@@ -59,7 +59,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None = None,
         return_errors: bool,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion | SslmError]: ...
@@ -71,7 +71,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None = None,
         return_errors: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion] | list[Completion | SslmError]:
@@ -120,7 +120,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None = None,
         return_errors: Literal[False] = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion]: ...
@@ -133,7 +133,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None = None,
         return_errors: Literal[True],
         batch_size: int = DEFAULT_BATCH_SIZE,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion | SslmError]: ...
@@ -146,7 +146,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None = None,
         return_errors: bool,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion | SslmError]: ...
@@ -158,7 +158,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None = None,
         return_errors: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion] | list[Completion | SslmError]:
@@ -193,7 +193,7 @@ class BatchRequests(AsyncRequests, SlicedRequests):
         row_ids: Iterable[str] | None,
         return_errors: bool,
         batch_size: int,
-        on_progress: Report | None,
+        on_progress: Progress | None,
     ) -> list[Completion | SslmError]:
         require_bool("return_errors", return_errors)
         require_callback("on_progress", on_progress)

@@ -40,6 +40,7 @@ from sslm.opening.model_file import (
 )
 from sslm.opening.runner import Runner, open_backend
 from sslm.program.parallel_for import ParallelFor
+from sslm.progress import Progress, StageProgress
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.text.templates.chat_template import ChatTemplate
 from sslm.text.text_bounds import TextBounds
@@ -306,9 +307,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
         """Hex of the compiled schemas in the file, which ``model_id`` leaves out; None of none."""
         return self._artifact.schemas.sha256() if self._artifact.schemas else None
 
-    def schema(
-        self, name: str, *, on_progress: Callable[[str, int, int], None] | None = None
-    ) -> "Schema":
+    def schema(self, name: str, *, on_progress: StageProgress | None = None) -> "Schema":
         """Return a compiled schema of the file; whoever asks again gets an equal one.
 
         When a schema is first asked for it is checked, and compiled again and compared, unless the
@@ -350,7 +349,7 @@ class Model(SessionRequests, SeveralRequests, SlicedRequests, Closing):
             scratch=self._runner.own_scratch_size_bytes + buffers * sequences,
         )
 
-    def verify(self, on_progress: Callable[[int, int], None] | None = None) -> VerifyReport:
+    def verify(self, on_progress: Progress | None = None) -> VerifyReport:
         """Replay the artifact's golden runs on this machine.
 
         Args:

@@ -14,7 +14,6 @@ from sslm.answering.prompts import MessageLike, Prompt, bounded_messages, prompt
 from sslm.answering.request import AnswerOptions, RecordedOptions, Request, Wanted, wanted
 from sslm.answering.results import Completion
 from sslm.answering.stream import Stream
-from sslm.answering.token_source import Report
 from sslm.arguments import require_callback
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
@@ -22,6 +21,7 @@ from sslm.evidence.recorded_schema import answer_schema_of
 from sslm.evidence.records import Record, as_record, kept_ids, options_left
 from sslm.evidence.reexecution import require_replayable
 from sslm.opening.runner import Runner
+from sslm.progress import Progress
 from sslm.text.chat_encoding import encode_chat
 from sslm.text.detokenizer import Detokenizer
 from sslm.text.templates.chat_template import ChatTemplate
@@ -81,7 +81,7 @@ class Requests(ABC):
         prompt: Prompt,
         *,
         deadline_s: float | None = None,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         **options: Unpack[RecordedOptions],
     ) -> Stream:
         """Continue a prompt, piece by piece; see :meth:`generate`.
@@ -123,7 +123,7 @@ class Requests(ABC):
         *,
         date: datetime.date | None = None,
         deadline_s: float | None = None,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         **options: Unpack[RecordedOptions],
     ) -> Stream:
         """Answer a conversation, piece by piece; see :meth:`chat` and :meth:`stream`."""
@@ -138,7 +138,7 @@ class Requests(ABC):
         token_count: int,
         *,
         deadline_s: float | None = None,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         **options: Unpack[RecordedOptions],
     ) -> Stream:
         """Go on from the first tokens of a recorded answer, as the record would or otherwise.

@@ -13,7 +13,6 @@ from sslm.answering.live_prefix import LivePrefix
 from sslm.answering.prompts import Prompt
 from sslm.answering.request import AnswerOptions, Request, Wanted, require_no_prompt_logprobs
 from sslm.answering.results import Completion
-from sslm.answering.token_source import Report
 from sslm.arguments import checked_int, require_callback
 from sslm.engine.batch_requests import BatchRequests
 from sslm.errors.base import SslmError
@@ -21,6 +20,7 @@ from sslm.errors.native import RunCancelledError
 from sslm.errors.runtime import MemoryBudgetError
 from sslm.opening.shared_pool import SharedPool
 from sslm.program.states import PAGE_TOKENS
+from sslm.progress import Progress
 from sslm.runtime.sequences.kv_pool import page_count_for
 from sslm.sampling.seeds import answer_seed
 
@@ -33,7 +33,7 @@ class SeveralRequests(BatchRequests):
         prompt: Prompt,
         n: int,
         *,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion]:
@@ -62,7 +62,7 @@ class SeveralRequests(BatchRequests):
         prompt: Prompt,
         n: int,
         *,
-        on_progress: Report | None = None,
+        on_progress: Progress | None = None,
         deadline_s: float | None = None,
         **options: Unpack[AnswerOptions],
     ) -> list[Completion]:
@@ -72,7 +72,7 @@ class SeveralRequests(BatchRequests):
         return await self._background.run(several, cutoff)
 
     def _several(
-        self, cutoff: Cutoff, prompt: Prompt, n: int, wanted: Wanted, on_progress: Report | None
+        self, cutoff: Cutoff, prompt: Prompt, n: int, wanted: Wanted, on_progress: Progress | None
     ) -> list[Completion]:
         count = checked_int("n", n, lowest=1, highest=limits.ANSWER_COUNT_MAX)
         require_callback("on_progress", on_progress)

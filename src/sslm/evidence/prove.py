@@ -16,6 +16,7 @@ from sslm.native_library import available_tiers
 from sslm.opening.runner import ALL_UNITS, Runner, open_backend, run_greedy
 from sslm.program.parallel_for import ParallelFor
 from sslm.program.spans import CHUNK_ROWS_MAX
+from sslm.progress import Progress, untold
 from sslm.runtime.saves.saving import restore_into, save
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.prefix import Prefix
@@ -32,8 +33,6 @@ HOOK_TASKS: Final = 3
 SAVED_AFTER_UNITS: Final = 11
 """Units between two saves: few tokens take a multiple of it, so that saves are anywhere in them."""
 DEFAULT_MAX_TOKENS: Final = 24
-Progress = Callable[[int, int], None]
-"""Told how many ways are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +233,7 @@ def prove(
     prompt_ids: TokenIds[int],
     *,
     max_tokens: int = DEFAULT_MAX_TOKENS,
-    on_progress: Progress = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> ProofReport:
     """Continue a prompt greedily on every CPU tier of this machine, and in several ways.
 

@@ -7,12 +7,12 @@ from sslm.errors.records import RecordSchemaError, RecordSchemaMissingError, Rec
 from sslm.errors.runtime import OptionRangeError
 from sslm.errors.showing import briefly
 from sslm.formats.records.writer import RecordedSchema, SavedRecord
+from sslm.progress import StageProgress, untold_stage
 from sslm.schema.tokens.bound_schema import BoundSchema
 from sslm.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sslm.answer_schemas.binder import AnswerSchema, SchemaBinder
-    from sslm.schema.regular.budget import Report
 
 
 def schema_of_record(
@@ -54,7 +54,7 @@ def answer_schema_of(
     wanted: RecordedSchema,
     binder: "SchemaBinder",
     source: object,
-    report: "Report" = lambda what, done, total: None,
+    report: "StageProgress" = untold_stage,
 ) -> "AnswerSchema":
     """Return what a recorded answer follows.
 

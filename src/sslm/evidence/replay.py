@@ -22,13 +22,11 @@ from sslm.formats.records.writer import RecordFinish, SavedRecord
 from sslm.numerics.digests import answer_digest
 from sslm.opening.runner import ALL_UNITS, Runner, build_program
 from sslm.program.plan import Backend
+from sslm.progress import Progress, untold
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.text.tokenizer import Tokenizer
 
 _BY_SCHEMA: Final = (RecordFinish.SCHEMA, RecordFinish.DEAD_END)
-
-Progress = Callable[[int, int], None]
-"""Told how many tokens of the answer are replayed, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +91,7 @@ def replay_record(
     schema: object = None,
     slice_units: int | None = None,
     around: Callable[[Runner], Advance] | None = None,
-    on_progress: Progress = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> ReplayReport:
     """Compute a recorded request again and compare every step.
 

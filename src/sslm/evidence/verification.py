@@ -1,6 +1,5 @@
 """Replaying an artifact's golden runs: does this machine compute this file right?"""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +8,7 @@ from sslm.errors.base import ArtifactError, SchemaError
 from sslm.errors.text import TextNotEncodableError, TokenizerFailedError
 from sslm.opening.runner import Runner
 from sslm.opening.tracing import TracedRun, run_traced, segment_names, weight_digests
+from sslm.progress import Progress, untold
 from sslm.text.tokenizer import Tokenizer
 
 _TEXT_SHOWN_CHARS_MAX: Final = 200
@@ -43,7 +43,7 @@ def verify(
     tokenizer: Tokenizer,
     *,
     threads: int,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Progress = untold,
 ) -> VerifyReport:
     """Replay every golden run and compare token ids, digests, weights, tokenizer and schemas.
 

@@ -14,13 +14,14 @@ from sslm.errors.schema_documents import (
 )
 from sslm.errors.showing import briefly
 from sslm.hashes import Sha256
+from sslm.progress import StageProgress
 from sslm.schema.documents.canonical import canonical_json
 from sslm.schema.documents.document import Json, read_document
 from sslm.schema.documents.options import SchemaOptions
 from sslm.schema.documents.references import References
 from sslm.schema.documents.refusals import Refusals, Unsupported
 from sslm.schema.regular.automaton import Automaton
-from sslm.schema.regular.budget import WHOLE_SCHEMA, Budget, Report
+from sslm.schema.regular.budget import WHOLE_SCHEMA, Budget
 from sslm.schema.regular.compiler import LanguageCompiler
 from sslm.schema.regular.language import Language, Named, Spaced
 from sslm.schema.values.evaluating import Evaluator
@@ -92,7 +93,7 @@ class _Front:
         document: Json,
         options: SchemaOptions,
         budget: Budget | None,
-        report: Report | None,
+        report: StageProgress | None,
         at: tuple[str, ...],
     ) -> None:
         self.compiler = LanguageCompiler(budget, report)
@@ -143,7 +144,7 @@ def compile_schema(
     source: object,
     options: SchemaOptions | None = None,
     budget: Budget | None = None,
-    report: Report | None = None,
+    report: StageProgress | None = None,
 ) -> CompiledSchema:
     """Compile a schema.
 
@@ -180,7 +181,7 @@ def compile_schema(
 
 
 def check(
-    source: object, options: SchemaOptions | None = None, report: Report | None = None
+    source: object, options: SchemaOptions | None = None, report: StageProgress | None = None
 ) -> list[Unsupported]:
     """Return everything in a schema that cannot be enforced exactly, in the order it is met.
 
@@ -199,7 +200,7 @@ def check(
 
 
 def _cause(
-    document: Json, options: SchemaOptions, budget: Budget, report: Report | None
+    document: Json, options: SchemaOptions, budget: Budget, report: StageProgress | None
 ) -> str | None:
     """Return why nothing satisfies a document, for about as much as compiling it took at most."""
     part = replace(budget, steps=max(1, budget.steps // _PARTS_FOR_THE_CAUSE))
@@ -218,7 +219,7 @@ def _understood(
     document: Json,
     options: SchemaOptions,
     budget: Budget | None,
-    report: Report | None,
+    report: StageProgress | None,
     at: tuple[str, ...] = (),
 ) -> tuple[_Front, Language]:
     """Return the front of a document, or of its subschema at a place, with its language."""

@@ -2,7 +2,7 @@
 
 import datetime
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,6 +21,7 @@ from sslm.engine.model import Model
 from sslm.errors.base import ArgumentError, ArtifactError, NumericError, SchemaError, SslmError
 from sslm.errors.batches import BatchModelError, BatchValueError
 from sslm.errors.showing import briefly
+from sslm.progress import Progress, untold
 from sslm.sampling.seeds import answer_seed, row_seed
 from sslm.serving.batch_input import BatchInput, InputRow
 from sslm.serving.batch_lines import JobOptions, LineMaker
@@ -111,7 +112,7 @@ class BatchJob:
         path: Path,
         *,
         deadline_s: float | None = None,
-        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        on_progress: Progress = untold,
     ) -> JobSummary:
         """Write what is missing in a file of answers, in the order of the requests.
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from sslm.artifact.write_errors import named_write_errors
 from sslm.cli.screen.answers import note_cut, note_digest, note_logprobs, read_answer
-from sslm.cli.screen.output import Report, note, print_text, shown
+from sslm.cli.screen.output import note, print_text, shown
 from sslm.errors.artifact import UnwritableFileError
 from sslm.errors.base import SslmError
 from sslm.errors.commands import OutputExistsError, SavedFileExistsError
 from sslm.errors.sessions import NothingToUndoError
+from sslm.progress import Progress, StageProgress
 
 if TYPE_CHECKING:
     from sslm.answering.request import AnswerOptions
@@ -131,9 +132,7 @@ class Conversation:
             )
         )
 
-    def _show_answer(
-        self, start: "Callable[[Callable[[int, int], None], Report], SessionStream]"
-    ) -> bool:
+    def _show_answer(self, start: "Callable[[Progress, StageProgress], SessionStream]") -> bool:
         has_begun = False
         before = self._session.messages
 

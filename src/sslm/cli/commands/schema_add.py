@@ -10,8 +10,9 @@ from sslm.cli.options.local_model import local_model_path
 from sslm.cli.options.model import CacheDirOption, JsonOption, NoProgressOption
 from sslm.cli.options.schema import SchemaChoices, with_schema_options
 from sslm.cli.options.values import output_option, refusal
-from sslm.cli.screen.output import Report, print_json, print_text, progress, shown
+from sslm.cli.screen.output import print_json, print_text, progress, shown
 from sslm.cli.screen.unmeasured import unmeasured
+from sslm.progress import StageProgress
 
 if TYPE_CHECKING:
     from sslm.answer_schemas.schema import Schema
@@ -83,7 +84,7 @@ def _prepared(
     name: str | None,
     tokenizer: "Tokenizer",
     choices: SchemaChoices,
-    report: Report,
+    report: StageProgress,
 ) -> "list[Schema]":
     from sslm.answer_schemas.schema import Schema
     from sslm.cli.commands.schema_show import is_schema_file

@@ -8,7 +8,7 @@ import typer
 from sslm import limits
 from sslm.cli.options.signatures import Command, taking
 from sslm.cli.options.values import number, word_option
-from sslm.cli.screen.output import Report
+from sslm.progress import StageProgress
 
 if TYPE_CHECKING:
     from sslm.answer_schemas.schema import Schema
@@ -90,13 +90,13 @@ class SchemaChoices:
 
     values: dict[str, Any]
 
-    def check(self, source: object, on_progress: Report) -> "list[Unsupported]":
+    def check(self, source: object, on_progress: StageProgress) -> "list[Unsupported]":
         """Return what cannot be enforced."""
         from sslm.answer_schemas.schema import Schema
 
         return Schema.check(source, on_progress=on_progress, **self.values)
 
-    def state_count(self, source: object, on_progress: Report) -> int:
+    def state_count(self, source: object, on_progress: StageProgress) -> int:
         """Compile as far as no vocabulary is needed; return the states of the automaton."""
         from sslm.answer_schemas.sources import schema_document
         from sslm.schema.documents.options import SchemaOptions

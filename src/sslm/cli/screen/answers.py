@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
-from sslm.cli.screen.output import Report, note, print_json, print_text, progress
+from sslm.cli.screen.output import note, print_json, print_text, progress
 from sslm.cli.screen.unmeasured import compiling
+from sslm.progress import Progress, StageProgress
 
 if TYPE_CHECKING:
     from sslm.answering.results import Completion
@@ -118,7 +119,7 @@ def keep_silent(text: str) -> None:
 
 
 def read_answer(
-    start: "Callable[[Callable[[int, int], None], Report], _Stream]",
+    start: "Callable[[Progress, StageProgress], _Stream]",
     *,
     on_text: Callable[[str], None],
     no_progress: bool,

@@ -1,7 +1,7 @@
 """Progress bars on a terminal."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -14,6 +14,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+
+from sslm.progress import StageProgress
 
 _REDRAW_NS: Final = 100_000_000
 """Between two drawings: ten a second look smooth, and cost nothing beside the work."""
@@ -69,7 +71,7 @@ class Bars:
 
 
 @contextmanager
-def bars(delay_ns: int) -> Iterator[Callable[[str, int, int], None]]:
+def bars(delay_ns: int) -> Iterator[StageProgress]:
     """Draw what is reported, and take it away at the end."""
     drawing = Bars(delay_ns)
     try:

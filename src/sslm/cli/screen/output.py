@@ -7,10 +7,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Final, TextIO, cast
+
+from sslm.progress import StageProgress
 
 _DELAY_NS: Final = 1_000_000_000
 """Work that is done within so long shows no progress."""
@@ -22,10 +24,6 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 _JSON_CONTROL: Final = re.compile(r"[\x7f-\x9f]")
 _LOGGER: Final = logging.getLogger("sslm.cli")
 _is_quiet: Final = ContextVar("is_quiet", default=False)
-
-
-Report = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and out of how much; 0 where nobody knows."""
 
 
 def print_json(facts: Mapping[str, object]) -> None:
@@ -211,7 +209,7 @@ def table_lines(
 
 
 @contextmanager
-def progress(*, is_shown: bool) -> Iterator[Report]:
+def progress(*, is_shown: bool) -> Iterator[StageProgress]:
     """Show on stderr how far a long piece of work is, once it has taken a second.
 
     On a terminal that is a bar for each kind of work, gone at the end. Elsewhere it is a line when
@@ -229,7 +227,7 @@ def progress(*, is_shown: bool) -> Iterator[Report]:
         yield _logged(_Lines().report)
 
 
-def _logged(report: Report) -> Report:
+def _logged(report: StageProgress) -> StageProgress:
     seen: set[str] = set()
 
     def log_and_report(what: str, done: int, total: int) -> None:

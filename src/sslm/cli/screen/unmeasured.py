@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
-from sslm.cli.screen.output import Report
+from sslm.progress import StageProgress
 from sslm.threads import new_lock, start_thread
 
 _REMINDER_S: Final = 1
@@ -12,7 +12,7 @@ _COMPILING: Final = "compiling the schema"
 
 
 @contextmanager
-def unmeasured(report: Report, what: str) -> Iterator[Report]:
+def unmeasured(report: StageProgress, what: str) -> Iterator[StageProgress]:
     """Report again and again that a piece of work goes on, so that it is seen if it takes long.
 
     Args:
@@ -48,6 +48,8 @@ def unmeasured(report: Report, what: str) -> Iterator[Report]:
         has_ended.acquire()
 
 
-def compiling(report: Report, schema: object = True) -> AbstractContextManager[Report]:
+def compiling(
+    report: StageProgress, schema: object = True
+) -> AbstractContextManager[StageProgress]:
     """Report that the schema of an answer is being compiled, if there is one."""
     return nullcontext(report) if schema is None else unmeasured(report, _COMPILING)

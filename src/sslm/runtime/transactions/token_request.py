@@ -20,6 +20,7 @@ from sslm.numerics.digests import next_link
 from sslm.program.choice import Choice
 from sslm.program.spans import DIGEST_SIZE_BYTES
 from sslm.program.states import PAGE_TOKENS
+from sslm.progress import Progress
 from sslm.runtime.guards import Cancellation
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.schema_binding import Ending
@@ -92,7 +93,7 @@ class TokenRequest(Closing, Generic[NoteT]):
         marks: TokenIds[int],
         cancellation: Cancellation | None,
         require_time: Callable[[], None] | None,
-        on_progress: Callable[[int, int], None] | None,
+        on_progress: Progress | None,
         clock_ns: Callable[[], int] | None,
         is_traced: bool = False,
         has_logits: bool = False,

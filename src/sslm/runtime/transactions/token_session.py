@@ -20,6 +20,7 @@ from sslm.errors.runtime import (
 from sslm.errors.sessions import AnswerUnfinishedError, SessionNotAcceptingError
 from sslm.program.choice import Choice
 from sslm.program.program import Program
+from sslm.progress import Progress
 from sslm.runtime.guards import Cancellation, OwningProcess, Turn, Turns
 from sslm.runtime.sequences.choice import require_numbers
 from sslm.runtime.sequences.kv_pool import KvPool
@@ -174,7 +175,7 @@ class TokenSession(Closing, Generic[NoteT]):
         marks: TokenIds[int] = (),
         cancellation: Cancellation | None = None,
         require_time: Callable[[], None] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: Progress | None = None,
         clock_ns: Callable[[], int] | None = None,
         is_traced: bool = False,
         has_logits: bool = False,

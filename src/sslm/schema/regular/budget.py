@@ -6,11 +6,7 @@ from typing import Final
 
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError
-
-Report = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and out of how much; 0 where nobody knows. Called some
-hundred times a second, so that it may look at a clock; what it raises ends the work, and nothing of
-that is kept."""
+from sslm.progress import StageProgress
 
 AUTOMATON_WORK: Final = "schema budget"
 """What is reported while automata are built: how much of the budget's steps is spent."""
@@ -56,7 +52,7 @@ class Meter:
         steps: Steps taken so far.
     """
 
-    def __init__(self, budget: Budget, report: Report | None = None) -> None:
+    def __init__(self, budget: Budget, report: StageProgress | None = None) -> None:
         self.budget = budget
         self.steps = 0
         self._report = report

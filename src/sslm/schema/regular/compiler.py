@@ -9,8 +9,9 @@ then built together, state by state.
 from typing import Final
 
 from sslm.errors.schema import UnsatisfiableSchemaError
+from sslm.progress import StageProgress
 from sslm.schema.regular.automaton import Automaton
-from sslm.schema.regular.budget import WHOLE_SCHEMA, Budget, Meter, Report
+from sslm.schema.regular.budget import WHOLE_SCHEMA, Budget, Meter
 from sslm.schema.regular.byte_sets import ShapeTable, byte_set
 from sslm.schema.regular.dfa import Dfa, Growing, explored, explored_to_ends
 from sslm.schema.regular.language import (
@@ -52,7 +53,7 @@ class LanguageCompiler:
     Not safe for use by several threads at once.
     """
 
-    def __init__(self, budget: Budget | None = None, report: Report | None = None) -> None:
+    def __init__(self, budget: Budget | None = None, report: StageProgress | None = None) -> None:
         self._meter = Meter(budget or Budget(), report)
         self._table = ShapeTable(self._meter)
         empty = Dfa([self._table.empty], [()], bytearray(b"\1"))

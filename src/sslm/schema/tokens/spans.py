@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sslm import limits
+from sslm.progress import Progress, untold
 from sslm.schema.tokens.step_table import NO_STATE, StepTable
 from sslm.schema.tokens.trie import TokenTrie
 
@@ -45,7 +46,7 @@ def only_tokens(
     split: Split,
     *,
     leaves_blank: bool = False,
-    report: Callable[[int, int], None] = lambda done, total: None,
+    report: Progress = untold,
 ) -> OnlyTokens:
     """Return the only token of each state that has one byte to go on with.
 

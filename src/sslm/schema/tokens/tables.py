@@ -10,7 +10,7 @@ from typing import Any, Final
 from sslm import limits
 from sslm.errors.schema import SchemaBudgetError, UnspellableSchemaError
 from sslm.native_library import borrow, load_library
-from sslm.schema.regular.budget import Report
+from sslm.progress import StageProgress, untold_stage
 from sslm.schema.tokens.spans import FREE, OnlyTokens, Split, only_tokens, without_choice
 from sslm.schema.tokens.step_table import NO_STATE, StepTable
 from sslm.schema.tokens.trie import TokenTrie
@@ -125,7 +125,7 @@ def build_token_tables(
     split: Split | None,
     *,
     leaves_blank: bool = False,
-    report: Report = lambda what, done, total: None,
+    report: StageProgress = untold_stage,
 ) -> TokenTables:
     """Work out what an automaton allows of a vocabulary.
 
@@ -269,7 +269,7 @@ def first_difference(
     split: Split | None,
     *,
     leaves_blank: bool = False,
-    report: Report = lambda what, done, total: None,
+    report: StageProgress = untold_stage,
 ) -> tuple[str, int] | None:
     """Work tables out again, and return what differs first, and in which state; or None.
 

@@ -16,6 +16,8 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from sslm.cli.cores import use_blas_threads
+
 TIERS: Final = ("reference", "scalar", "avx2", "avxvnni", "avx512vnni", "neon", "amx")
 """Names by which tests say what they run on: the reference backend, then the native tiers."""
 
@@ -23,6 +25,10 @@ LONG_MODULE: Final = "module above the length to aim at"
 """Property by which the tidy test reports a module that is long, but not too long."""
 
 _REQUIRED: Final = "SSLM_REQUIRE_TIERS"
+
+# As commands have it. Two workers whose products have two threads each wait for one another most
+# of the time.
+use_blas_threads()
 
 # How long examples take to make is no verdict.
 settings.register_profile("sslm", deadline=None, suppress_health_check=[HealthCheck.too_slow])

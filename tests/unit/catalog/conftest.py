@@ -9,7 +9,8 @@ import pytest
 from sslm.catalog.cache import Cache
 from sslm.catalog.known_models import KNOWN_MODELS, KnownModel
 from sslm.convert import conversion
-from sslm.convert.conversion import ConversionReport, Progress
+from sslm.convert.conversion import ConversionReport
+from sslm.progress import StageProgress
 from tests.converted import stories_artifact
 from tests.unit.catalog.local_package import known_stories, write_wheel
 
@@ -47,7 +48,7 @@ def _quick_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
     """Convert by copying what was converted before: the sources of these tests are all one."""
 
     def convert_gguf(
-        source: Path, out: Path, *, weights: str, on_progress: Progress
+        source: Path, out: Path, *, weights: str, on_progress: StageProgress
     ) -> ConversionReport:
         on_progress("convert", 0, 1)
         shutil.copy(stories_artifact(), out)

@@ -17,9 +17,10 @@ import typer
 from sslm.cli.app import app, run
 from sslm.cli.failures import explain
 from sslm.cli.options.model import _BACKENDS, size_bytes
-from sslm.cli.screen.output import Report, print_json, print_table, print_text, progress, quiet
+from sslm.cli.screen.output import print_json, print_table, print_text, progress, quiet
 from sslm.cli.screen.unmeasured import compiling, unmeasured
 from sslm.opening.runner import BACKENDS
+from sslm.progress import StageProgress
 from tests.converted import STORIES_SOURCE, stories_artifact
 from tests.data import shared_data
 from tests.unit.cli.commands import Commands
@@ -160,7 +161,7 @@ def test_work_that_cannot_tell_how_far_it_is_is_seen(
     before = threading.active_count()
     told: list[str] = []
 
-    def noted(report: Report) -> Report:
+    def noted(report: StageProgress) -> StageProgress:
         def note(what: str, done: int, total: int) -> None:
             report(what, done, total)
             told.append(what)
@@ -221,7 +222,7 @@ def test_compiling_a_schema_is_seen(
     parts: list[str] = []
 
     @contextmanager
-    def taking_note(report: Report, what: str) -> Iterator[Report]:
+    def taking_note(report: StageProgress, what: str) -> Iterator[StageProgress]:
         told.append(what)
         yield lambda part, done, total: parts.append(part)
 

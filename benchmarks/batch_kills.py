@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from sslm.serving.batch_lines import ANSWERED
 
@@ -36,7 +37,7 @@ def rows(count: int, order: random.Random) -> str:
     """Return the lines of a file of requests."""
     lines = []
     for number in range(count):
-        body = {
+        body: dict[str, Any] = {
             "prompt": "Once upon a time " * order.choice([1, 2, 12]),
             "max_tokens": order.randrange(1, 40),
             "temperature": number % 2,

@@ -64,10 +64,9 @@ def main() -> int:
                 == [(one.text, one.digest) for one in together[2]]
                 for alone, together in rounds
             )
-            wall, cpu = (
-                [statistics.median(one[way][of] for one in rounds) for way in range(len(ways))]
-                for of in range(2)
-            )
+            by_way = [[one[way] for one in rounds] for way in range(len(ways))]
+            wall = [statistics.median(seconds for seconds, _, _ in taken) for taken in by_way]
+            cpu = [statistics.median(seconds for _, seconds, _ in taken) for taken in by_way]
             told = [f"{count / wall[way]:5.1f} {1000 * cpu[way] / count:6.1f}" for way in range(2)]
             print(f"{size:4}  {'  '.join(told)}  {wall[0] / wall[1]:.2f} {cpu[0] / cpu[1]:.2f}")
     print("all answers are the same" if is_same else "AN ANSWER DIFFERS")

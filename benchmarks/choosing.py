@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -107,7 +108,8 @@ def exact_probabilities(logits: np.ndarray, choice: Choice) -> dict[int, mpmath.
     powers = [mpmath.exp(mpmath.mpf(int(x)) * 2**EXPONENT / temperature) for x in logits]
     order = sorted(range(len(powers)), key=lambda i: (-logits[i], i))
     order = order[: choice.top_k or len(order)]
-    goal, kept = mpmath.fsum(powers[i] for i in order) * choice.top_p / MICRO, []
+    goal = mpmath.fsum(powers[i] for i in order) * choice.top_p / MICRO
+    kept: list[int] = []
     for token_id in order:
         if choice.top_p < MICRO and mpmath.fsum(powers[i] for i in kept) >= goal:
             break
@@ -193,7 +195,9 @@ def measure_costs(path: Path, turns: int, *, is_quiet: bool) -> Costs:
         sequence = steps.sequence(100)
         plan = compile_choosing(open_named(steps.tier), LARGE_VOCAB_SIZE)
         choosers = {
-            what: Chooser(logits=logits[None], exponents=[EXPONENT], choice=choice, token_ids=ids)
+            what: Chooser(
+                logits=logits[None], exponents=np.array([EXPONENT]), choice=choice, token_ids=ids
+            )
             for what, choice in COSTS.items()
         }
 
@@ -202,7 +206,7 @@ def measure_costs(path: Path, turns: int, *, is_quiet: bool) -> Costs:
 
         def run(what: str) -> None:
             if what == "log-probabilities":
-                plan.logprobs(memoryview(logits), EXPONENT, ids[:1], top_count=20)
+                plan.logprobs(logits.data, EXPONENT, ids[:1], top_count=20)
             else:
                 plan.run(last - 1, last, spans[what])
 
@@ -213,7 +217,7 @@ def measure_costs(path: Path, turns: int, *, is_quiet: bool) -> Costs:
                 decode.append(steps.step([sequence]))
                 # The first one of a kind brings its memory into the caches, as the head would.
                 run(what)
-                times.append(steps.timed(lambda what=what: run(what)))
+                times.append(steps.timed(partial(run, what)))
             _progress(f"turn {turn + 1} of {turns}", is_quiet=is_quiet)
         plan.close()
         return Costs(

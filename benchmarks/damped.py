@@ -141,13 +141,12 @@ def compare(
     on_progress: Callable[[str, int, int], None],
 ) -> list[Repetition]:
     """Let both decoders continue the prompts."""
-    decoders: dict[str, AnswerOptions] = {"greedy": {}, "damped": damping}
+    greedy: AnswerOptions = {"max_tokens": tokens}
+    decoders: dict[str, AnswerOptions] = {"greedy": greedy, "damped": {**damping, **greedy}}
     return [
         measure(
             name,
-            model.generate_many(
-                prompts, max_tokens=tokens, on_progress=partial(on_progress, name), **options
-            ),
+            model.generate_many(prompts, on_progress=partial(on_progress, name), **options),
         )
         for name, options in decoders.items()
     ]

@@ -17,6 +17,7 @@ import json
 import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
 # Run by its path or as a module, it finds the other folders of the checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -33,7 +34,7 @@ BATCH = 4
 DEPTH = 2000
 PREFILL_TOKENS = 512
 PREFILL_ROUNDS = 3
-Facts = dict[str, object]
+Facts = dict[str, Any]
 
 
 def large_facts(layer_count: int, *, threads: int, tier: str, rounds: int) -> Facts:

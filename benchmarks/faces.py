@@ -172,7 +172,7 @@ def by_slices(model: Model, requests: list[Asked]) -> list[Answer | None]:
     while not all(sequence.done for sequence in asked):
         for failure in (*scheduler.run(max_ms=2), *scheduler.run(layers=3)):
             raise failure.error
-    answers = [one and Answer.of(one.result()) for one in sequences]
+    answers = [None if one is None else Answer.of(one.result()) for one in sequences]
     for sequence in asked:
         sequence.close()
     return answers
@@ -239,7 +239,11 @@ def compare(path: Path) -> Iterator[Row]:
             told = face(model, requests)
             seconds = time.perf_counter() - started_s
             expected = expected or told
-            asked = [row for row in zip(requests, expected, told, strict=True) if row[2]]
+            asked = [
+                (one, mine, theirs)
+                for one, mine, theirs in zip(requests, expected, told, strict=True)
+                if theirs is not None
+            ]
             differing = [
                 one.name for one, mine, theirs in asked if not (mine and mine.agrees_with(theirs))
             ]

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ REPORTS = ("fetch", "check", "unpack", "hash source", "quantize", "write", "gold
 """Reports of progress at which a process may be ended, in their order."""
 
 RENAMES = ("before the rename", "after the rename")
-SHAPE = {
+SHAPE: dict[str, Any] = {
     "hidden_size": 16,
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
@@ -135,7 +135,7 @@ def work() -> None:
 
     source, wheel, log, end = json.loads(os.environ["FIRST_USE"])
     KNOWN_MODELS[NAME] = known_stories(Path(wheel), Path(source))
-    convert, add = conversion.convert_gguf, loading.add_known_model
+    convert = conversion.convert_gguf
 
     def convert_and_tell(*arguments: Any, **named: Any) -> Any:
         with Path(log).open("a") as file:
@@ -143,11 +143,11 @@ def work() -> None:
         return convert(*arguments, **named)
 
     def add_and_end(*arguments: Any, on_progress: Any, **named: Any) -> Any:
-        return add(*arguments, on_progress=_ending(end, on_progress), **named)
+        return add_known_model(*arguments, on_progress=_ending(end, on_progress), **named)
 
     conversion.convert_gguf = convert_and_tell
     if end is not None:
-        loading.add_known_model = add_and_end
+        vars(loading)["add_known_model"] = add_and_end
         _end_at_rename(end)
     main()
 
@@ -168,11 +168,11 @@ def _ending(end: tuple[str, int, int], on_progress: Any) -> Any:
 def _end_at_rename(end: tuple[str, int, int]) -> None:
     take = OwnFolder.take
 
-    def take_and_end(folder: OwnFolder, path: Path, name: str) -> None:
-        is_last = folder.path.name == "models" and Path(name).suffix == ".sslm"
+    def take_and_end(self: OwnFolder, path: Path, name: str) -> None:
+        is_last = self.path.name == "models" and Path(name).suffix == ".sslm"
         if is_last and end[0] == RENAMES[0]:
             os.kill(os.getpid(), end[2])
-        take(folder, path, name)
+        take(self, path, name)
         if is_last and end[0] == RENAMES[1]:
             os.kill(os.getpid(), end[2])
 
@@ -229,7 +229,7 @@ def small_disk(folder: Path, size_bytes: int) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def _at_once(setting: Setting, cache: Path, count: int) -> Mapping[str, object]:
+def _at_once(setting: Setting, cache: Path, count: int) -> dict[str, Any]:
     started = time.perf_counter()
     answers = [answer_of(one) for one in [start(setting, cache) for _ in range(count)]]
     digests = {answer["digest"] for code, answer, _ in answers if code == 0}
@@ -246,7 +246,7 @@ def _at_once(setting: Setting, cache: Path, count: int) -> Mapping[str, object]:
     }
 
 
-def _real(cache: Path, count: int) -> Mapping[str, object]:
+def _real(cache: Path, count: int) -> dict[str, Any]:
     """Let processes ask for the default model; whoever converts says so on stderr."""
     program = "from sslm.cli import main; main()"
     command = [sys.executable, "-c", program, "generate", "The capital of France is"]
@@ -334,7 +334,7 @@ def main() -> int:
         wrong = []
         if (found["right"], found["conversions"]) != (options.processes, 1) or found["left"]:
             wrong.append(f"at once: {found}")
-        (digest,) = found["digests"]  # type: ignore[misc]
+        (digest,) = found["digests"]
         wrong += _killed(setting, folder, digest, options.kills)
         try:
             wrong += _full(setting, folder)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ WARM_CYCLES = 10
 SAMPLE_CYCLES = 5
 
 
-def import_facts() -> dict[str, object]:
+def import_facts() -> dict[str, Any]:
     """Time the import; in a process of its own, like the functions below."""
     started = time.perf_counter()
     import sslm
@@ -52,13 +52,13 @@ def import_facts() -> dict[str, object]:
     return {"import_s": time.perf_counter() - started}
 
 
-def open_facts(path: Path) -> dict[str, object]:
+def open_facts(path: Path) -> dict[str, Any]:
     """Time the first opening, and report sizes."""
     from sslm.engine.model import Model
 
     started, started_cpu = time.perf_counter(), time.process_time()
     with Model(path) as model:
-        facts: dict[str, object] = {
+        facts: dict[str, Any] = {
             "open_s": time.perf_counter() - started,
             "open_cpu_s": time.process_time() - started_cpu,
         }
@@ -72,7 +72,7 @@ def open_facts(path: Path) -> dict[str, object]:
         }
 
 
-def cycle_facts(path: Path, cycles: int) -> dict[str, object]:
+def cycle_facts(path: Path, cycles: int) -> dict[str, Any]:
     """Open, use and close again and again; return what is left beyond the first few times."""
     from sslm.engine.model import Model
 
@@ -110,7 +110,7 @@ def cycle_facts(path: Path, cycles: int) -> dict[str, object]:
 
 def generate_facts(
     path: Path, environment: Environment, kv_page_bytes: int, weights_bytes: int
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Run the command, and return the most memory that it had."""
     command = [sys.executable, "-m", "sslm", "generate", PROMPT, "-m", str(path.absolute())]
     command += ["--max-tokens", str(ANSWER_TOKENS), "--json", "--no-progress"]
@@ -176,7 +176,7 @@ def main() -> int:
     parser.add_argument("--only", choices=("import", "open", "cycles"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.only is not None:
-        kinds = {
+        kinds: dict[str, Callable[[], object]] = {
             "import": import_facts,
             "open": lambda: open_facts(arguments.model),
             "cycles": lambda: cycle_facts(arguments.model, arguments.cycles),

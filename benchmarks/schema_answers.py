@@ -117,9 +117,9 @@ def measured_answers(
             prompt = model.prompt_ids(question.text)
             expected = model.token_by_token(prompt, form, asked)
             found = [generated(model, prompt, form, one) for one in asked]
-            for way, *judged in zip(ways, asked, found, expected, strict=True):
-                where = f"{question.name}, {way.name}: {judged[1].text!r}"
-                wrong += [f"{where} {what}" for what in defects(question, *judged)]
+            for way, one, answer, other in zip(ways, asked, found, expected, strict=True):
+                where = f"{question.name}, {way.name}: {answer.text!r}"
+                wrong += [f"{where} {what}" for what in defects(question, one, answer, other)]
             rows.append(_row(question, form, found))
     tokens, forced, jumped = (sum(row[key] for row in rows) for key in _COUNTS)
     return {

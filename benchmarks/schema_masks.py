@@ -104,7 +104,9 @@ class Vocabulary:
         self.reading_s = time.process_time() - began_s
         self.trie = TokenTrie(tokens, VOCAB_SIZE)
         self.split = partial(split_continuation, self.tokenizer)
-        self.end_id = self.tokenizer.vocabulary.eos_token_id
+        end_id = self.tokenizer.vocabulary.eos_token_id
+        assert end_id is not None, "answers of every engine end"
+        self.end_id = end_id
 
     def write(self, path: Path) -> None:
         """Write what peers read."""

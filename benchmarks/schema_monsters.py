@@ -307,7 +307,20 @@ def _changed_value(source: bytes, generator: random.Random) -> Any:
     """Return a document with a value of another kind somewhere, or another keyword."""
     document = json.loads(source)
     places = list(_places(document))
-    strange = [None, True, -1, 1.5, 10**30, "", "x", [], {}, [{}], {"type": "x"}, {"$ref": "#"}]
+    strange: list[Any] = [
+        None,
+        True,
+        -1,
+        1.5,
+        10**30,
+        "",
+        "x",
+        [],
+        {},
+        [{}],
+        {"type": "x"},
+        {"$ref": "#"},
+    ]
     names = ["type", "items", "allOf", "minLength", "$ref", "enum", "pattern", "not", "required"]
     for _ in range(generator.randint(1, 2)):
         container, key = generator.choice(places)

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -73,15 +74,13 @@ def abuse() -> Iterator[AbuseRow]:
     # What every rendering needs is loaded before it is measured.
     _say(known, templates, "<|é1")
     for name, text in MESSAGES.items():
-        yield _measured(name, "message", "literal", lambda text=text: _say(known, templates, text))
+        yield _measured(name, "message", "literal", partial(_say, known, templates, text))
     for name, (fields, error) in FIELDS.items():
-        yield _measured(name, "field", error, lambda fields=fields: _take(fields))
+        yield _measured(name, "field", error, partial(_take, fields))
     tokenizer = known[0].tokenizer
     for name, (source, outcome) in TEMPLATES.items():
         expected = outcome[:_SHOWN_CHARS_MAX]
-        yield _measured(
-            name, "template", expected, lambda source=source: _render(tokenizer, source)
-        )
+        yield _measured(name, "template", expected, partial(_render, tokenizer, source))
 
 
 def _say(known: list[Family], templates: list[ChatTemplate], text: str) -> str:

@@ -78,7 +78,8 @@ def main() -> int:
     arguments = parser.parse_args()
     size_bytes = arguments.size_bytes
     if arguments.one:
-        print(_measure(*arguments.one, size_bytes))
+        name, kind = arguments.one
+        print(_measure(name, kind, size_bytes))
         return 0
     worst = 0.0
     for name in (*_SMALL, *PUBLISHED):

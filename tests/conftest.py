@@ -11,7 +11,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -107,7 +107,10 @@ def pytest_runtest_protocol() -> Iterator[None]:
     What starts the tests in the background may have them ignored, as ``nohup`` and a shell without
     job control do, and a process inherits that. Between tests it stays as it was.
     """
-    heard = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    heard: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
     ignored = [number for number in heard if signal.getsignal(number) == signal.SIG_IGN]
     for number in ignored:
         signal.signal(number, heard[number])

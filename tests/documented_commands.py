@@ -65,7 +65,7 @@ class Command:
 
 def documented() -> list[Command]:
     """Return all commands of all pages and docstrings, each once."""
-    found = {}
+    found: dict[tuple[str, ...], Command] = {}
     for place, text in _texts():
         for line in _lines(text):
             for words in commands_of(line):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from sslm.memory import anonymous_memory
 from sslm.opening.runner import open_backend
@@ -10,6 +10,7 @@ from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.sequence_data import SequenceData
 from sslm.program.tensors import Tensor
+from tests.plan_doubles import PlanDouble
 
 
 class FaultyBackend:
@@ -53,7 +54,7 @@ class FaultyBackend:
             plan = self._sound.compile(
                 program, tensors, row_count_max=row_count_max, context_tokens=context_tokens
             )
-            return cast(Plan, _Liar(plan, self._chosen))
+            return _Liar(plan, self._chosen)
         sound = tensors[self._tensor]
         data = anonymous_memory(sound.data.nbytes)
         data[:] = bytes(-byte & 0xFF for byte in sound.data)
@@ -66,20 +67,17 @@ class FaultyBackend:
         )
 
 
-class _Liar:
+class _Liar(PlanDouble):
     """A plan that says of each token that another one was chosen."""
 
     def __init__(self, plan: Plan, chosen: int | None) -> None:
-        self._plan = plan
+        super().__init__(plan)
         self._chosen = chosen
 
     def advance(self, sequences: Sequence[SequenceData], **options: Any) -> None:
         """Advance, and change what was chosen."""
-        self._plan.advance(sequences, **options)
+        super().advance(sequences, **options)
         for data in sequences:
             if data.struct.selected >= 0:
                 right = data.struct.selected
                 data.struct.selected = right ^ 1 if self._chosen is None else self._chosen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._plan, name)

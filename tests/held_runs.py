@@ -5,18 +5,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from sslm.engine.model import Model
 from sslm.program.plan import Plan
 from sslm.program.sequence_data import SequenceData
 from sslm.runtime.guards import Turns
+from tests.plan_doubles import PlanDouble
 
 GUARD_S = 240
 """Seconds after which what a test waits for will not come any more."""
 
 
-class Held:
+class Held(PlanDouble):
     """A plan whose slices, from one on, do not begin to compute before they may.
 
     Args:
@@ -30,7 +31,7 @@ class Held:
     """
 
     def __init__(self, plan: Plan, turns: Turns, *, after: int, lets_pass: bool) -> None:
-        self._plan = plan
+        super().__init__(plan)
         self._turns = turns
         self._after = after
         self._lets_pass = lets_pass
@@ -52,7 +53,7 @@ class Held:
             self._is_reached.set()
             while not (self._is_released.is_set() or self._may_pass(cancel)):
                 time.sleep(0.0005)
-        self._plan.advance(sequences, cancel=cancel, **options)
+        super().advance(sequences, cancel=cancel, **options)
 
     def _may_pass(self, cancel: memoryview | None) -> bool:
         is_cancelled = cancel is not None and bool(cancel[0])
@@ -71,9 +72,6 @@ class Held:
         """Let this slice, and all later ones, compute."""
         self._is_released.set()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._plan, name)
-
 
 @contextmanager
 def held(model: Model, *, after: int = 0, lets_pass: bool = False) -> Iterator[Held]:
@@ -82,7 +80,7 @@ def held(model: Model, *, after: int = 0, lets_pass: bool = False) -> Iterator[H
     plan = runner._plan
     assert plan is not None
     hold = Held(plan, runner._turns, after=after, lets_pass=lets_pass)
-    runner._plan = cast(Plan, hold)
+    runner._plan = hold
     try:
         yield hold
     finally:
@@ -98,24 +96,21 @@ def acting(model: Model, act: Callable[[], object], *, after: int) -> Iterator[N
     runner = model._runner
     plan = runner._plan
     assert plan is not None
-    runner._plan = cast(Plan, _Acting(plan, act, after))
+    runner._plan = _Acting(plan, act, after)
     try:
         yield
     finally:
         runner._plan = plan
 
 
-class _Acting:
+class _Acting(PlanDouble):
     def __init__(self, plan: Plan, act: Callable[[], object], after: int) -> None:
-        self._plan = plan
+        super().__init__(plan)
         self._act = act
         self._left = after
 
     def advance(self, sequences: Sequence[SequenceData], **options: Any) -> None:
-        self._plan.advance(sequences, **options)
+        super().advance(sequences, **options)
         self._left -= 1
         if self._left == 0:
             self._act()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._plan, name)

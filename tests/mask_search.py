@@ -4,7 +4,7 @@ Only the automaton over bytes is the package's. Masks, spans and the lengths of 
 worked out anew from their descriptions in docs/schemas.md, and slowly.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -58,7 +58,7 @@ class MaskSearch:
         tokens: Mapping[int, bytes],
         vocab_size: int,
         *,
-        split: Callable[[str], list[int]] | None,
+        split: Callable[[str], Sequence[int]] | None,
         end_ids: tuple[int, ...],
         leaves_blank: bool = False,
     ) -> None:

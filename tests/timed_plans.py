@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sslm.backends.reference.backend import ReferencePlan
-from sslm.program.plan import Plan
 from sslm.program.program import Program, SegmentKind
 from sslm.program.sequence_data import SequenceData
 from sslm.program.slice_time import SliceTime
@@ -16,6 +15,7 @@ from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence as TokenSequence
 from sslm.runtime.slices.stepper import Outcome, advance
 from sslm.runtime.slices.unit_costs import UnitCosts
+from tests.plan_doubles import PlanDouble
 from tests.tiny_models import MODEL_ID
 from tests.toy_programs import ToyModel
 
@@ -41,7 +41,7 @@ class ToyClock:
         return self.ns
 
 
-class TimedPlan:
+class TimedPlan(PlanDouble):
     """Runs a program, or pretends to, while its clock runs; notes each run.
 
     Args:
@@ -54,14 +54,11 @@ class TimedPlan:
     def __init__(
         self, model: ToyModel, clock: ToyClock, *, cost: Cost = flat, is_computed: bool = False
     ) -> None:
-        self.program = model.program
-        self.scratch_size_bytes = 0
+        super().__init__(ReferencePlan(model.program, model.tensors))
         self.clock = clock
         self.cost = cost
         self.runs: list[tuple[int, int, list[int]]] = []
-        self._plan: Plan | None = (
-            ReferencePlan(model.program, model.tensors) if is_computed else None
-        )
+        self._is_computed = is_computed
 
     def run(
         self, first: int, last: int, spans: Sequence[Span], *, cancel: memoryview | None = None
@@ -81,8 +78,8 @@ class TimedPlan:
         self, first: int, last: int, spans: Sequence[Span], cancel: memoryview | None
     ) -> None:
         self.runs.append((first, last, [span.row_count for span in spans]))
-        if self._plan is not None:
-            self._plan.run(first, last, spans, cancel=cancel)
+        if self._is_computed:
+            super().run(first, last, spans, cancel=cancel)
 
     def advance(
         self,
@@ -112,9 +109,6 @@ class TimedPlan:
             budget_units=budget_units,
             row_count_max=row_count_max,
         )
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
 
 @dataclass

@@ -116,7 +116,8 @@ class Worker:
     def prefill(self, tokens: int) -> dict[str, Any]:
         """Time a prompt."""
         self._prompts.rewind(0)
-        return timed(lambda: self._prompts.take_in(0, tokens))
+        found: dict[str, Any] = timed(lambda: self._prompts.take_in(0, tokens))
+        return found
 
     def decode(self, tokens: int, depth: int, batch: int) -> dict[str, Any]:
         """Time the tokens after *depth* others, of *batch* sequences together."""
@@ -127,7 +128,8 @@ class Worker:
             for sequence in range(batch):
                 self._deep[key].take_in(0, depth, sequence)
         self._deep[key].rewind(depth)
-        return timed(lambda: self._deep[key].decode(depth, tokens, batch))
+        found: dict[str, Any] = timed(lambda: self._deep[key].decode(depth, tokens, batch))
+        return found
 
 
 def quantize(source: str, target: str, kind: str) -> None:

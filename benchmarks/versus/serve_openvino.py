@@ -50,7 +50,8 @@ class Worker:
         inputs = openvino_genai.TokenizedInputs(
             openvino.Tensor(ids), openvino.Tensor(np.ones_like(ids))
         )
-        return timed(lambda: self._pipeline.generate(inputs, self._settings))
+        found: dict[str, Any] = timed(lambda: self._pipeline.generate(inputs, self._settings))
+        return found
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Running the select segment over given logits, with a choice."""
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,7 +30,7 @@ class Chooser:
     """
 
     logits: np.ndarray
-    exponents: np.ndarray
+    exponents: Sequence[int] | np.ndarray
     choice: Choice | None
     token_ids: list[int] = field(default_factory=lambda: [0])
     answer_start: int = 0
@@ -50,7 +51,7 @@ class Chooser:
         first = len(self._ids) - rows
         span = self.memory.span(self._ids[first:].tolist(), first_position=first)
         span.trace = None
-        span.logit_exponents = memoryview(self._exponents)
+        span.logit_exponents = self._exponents.data
         if self.choice is not None:
             span.choice = ChoiceData(
                 self.choice,

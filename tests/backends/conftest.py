@@ -17,12 +17,12 @@ def _parameters(names: tuple[str, ...]) -> list[Any]:
 
 @pytest.fixture(params=_parameters(BACKEND_NAMES))
 def backend_name(request: pytest.FixtureRequest) -> str:
-    return request.param
+    return str(request.param)
 
 
 @pytest.fixture(params=_parameters(TIERS))
 def native_name(request: pytest.FixtureRequest) -> str:
-    return request.param
+    return str(request.param)
 
 
 @pytest.fixture

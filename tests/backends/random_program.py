@@ -272,7 +272,7 @@ class Runner:
             return None
         span = self.memory.span(ids, first_position=self.position, first_logits_row=len(ids) // 2)
         self._trace = np.zeros((self.program.first_head_index, len(ids), 32), np.uint8)
-        span.trace = Trace(segments=memoryview(self._trace).cast("B"))
+        span.trace = Trace(segments=self._trace.data.cast("B"))
         return span
 
     def collect(self, span: Span) -> None:

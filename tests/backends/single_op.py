@@ -239,9 +239,9 @@ class Memory:
             pool=memoryview(self.pool),
             pages=memoryview(array("i", self.page_order)),
             fixed=memoryview(self.fixed),
-            residual=memoryview(self.residual),
-            saturations=memoryview(self.saturations),
-            digests=memoryview(self.digests).cast("B"),
+            residual=self.residual.data,
+            saturations=self.saturations.data,
+            digests=self.digests.data.cast("B"),
         )
 
     def span(
@@ -252,9 +252,9 @@ class Memory:
             first_position=first_position,
             token_ids=memoryview(array("i", token_ids)),
             first_logits_row=first_logits_row,
-            logits=memoryview(self.logits),
-            selected=memoryview(self.selected),
-            trace=Trace(segments=memoryview(self.trace).cast("B")),
+            logits=self.logits.data,
+            selected=self.selected.data,
+            trace=Trace(segments=self.trace.data.cast("B")),
         )
 
     def fixed_values(self, state: State) -> np.ndarray:
@@ -288,4 +288,5 @@ def run_layer(
     )
     plan.run(0, len(program.segments), [memory.span([token_id], first_position=position)])
     plan.close()
-    return memory.residual[0].tolist()
+    residual: list[int] = memory.residual[0].tolist()
+    return residual

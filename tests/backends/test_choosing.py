@@ -192,7 +192,7 @@ def test_the_head_says_what_logits_stand_for(
     program = one.program()
     memory, found = Memory(program, positions=1), np.full(2, 99, np.int32)
     span = memory.span([0])
-    span.logit_exponents = memoryview(found)
+    span.logit_exponents = found.data
     span.allowed = memoryview(bytearray(8)) if is_masked else None
     plan = open_named(backend_name).compile(
         program, one.store.tensors, row_count_max=1, context_tokens=1
@@ -255,7 +255,7 @@ def test_log_probabilities_of_ids_beyond_the_vocabulary(
     backend_name: str, token_ids: list[int]
 ) -> None:
     plan = compile_choosing(open_named(backend_name), 3)
-    logits = memoryview(np.zeros(3, np.int64))
+    logits = np.zeros(3, np.int64).data
     with pytest.raises(OpShapeError, match="id"):
         plan.logprobs(logits, 0, token_ids)
     with pytest.raises(OpShapeError, match="logits"):

@@ -124,7 +124,7 @@ def test_every_slice_leaves_the_same_numbers(
 ) -> None:
     native = new_sequences(has_all_logits=has_all_logits)
     defined = new_sequences(has_all_logits=has_all_logits)
-    sizes = {"budget_units": budget_units, "row_count_max": row_count_max}
+    sizes: dict[str, Any] = {"budget_units": budget_units, "row_count_max": row_count_max}
     slices = again = 0
     while any(sequence.has_work for sequence in native) or again < 2:
         if not any(sequence.has_work for sequence in native):

@@ -113,7 +113,7 @@ def test_rows_over_the_plan_are_refused(model: RandomProgram) -> None:
 @pytest.mark.parametrize("count", [0, 65])
 def test_spans_of_no_or_too_many_rows_are_refused(model: RandomProgram, count: int) -> None:
     span = span_of(model, count)
-    span.memory.residual = memoryview(np.zeros((65, SHAPE.hidden_size), np.int32))
+    span.memory.residual = np.zeros((65, SHAPE.hidden_size), np.int32).data
     span.memory.digests = memoryview(bytearray(32 * 65))
     with pytest.raises(OpShapeError, match=f"span 0: rows is {count}"):
         compile_plan(model, rows=100).run(0, 1, [span])

@@ -135,7 +135,7 @@ def zero_model() -> tuple[Any, dict[str, Tensor]]:
         max_position_embeddings=64,
         tie_word_embeddings=True,
     )
-    zeros = memoryview(np.zeros(config.vocab_size * config.hidden_size, np.int8)).cast("B")
+    zeros = np.zeros(config.vocab_size * config.hidden_size, np.int8).data.cast("B")
     tensors = {
         name: Tensor(
             name=name,

@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -258,7 +259,12 @@ def test_a_hook_cannot_run_its_own_plan(wide: RandomProgram) -> None:
     errors: list[type[Exception]] = []
 
     def enter_again(task: hooks.Task, task_count: int) -> None:
-        for call in (lambda: step(plan), lambda: plan.set_parallel_for(None), plan.close):
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: step(plan),
+            lambda: plan.set_parallel_for(None),
+            plan.close,
+        )
+        for call in calls:
             try:
                 call()
             except PlanBusyError as error:

@@ -191,10 +191,14 @@ def test_a_function_that_cannot_be_called_so_is_refused(run: Any, found: str) ->
     expected = f"parallel_for.run is {found}, expected a function of two arguments"
     with pytest.raises(OptionRangeError, match=expected):
         ParallelFor(run, 2)
-    for callable_ in (lambda *arguments: None, lambda task, count, more=1: None, max):
+    callables: tuple[Any, ...] = (lambda *arguments: None, lambda task, count, more=1: None, max)
+    for callable_ in callables:
         assert ParallelFor(callable_, 2).run is callable_
 
 
 def test_numbers_of_other_libraries_are_welcome() -> None:
-    found = ParallelFor(np.int64(4096), np.int32(2), "all", np.uint64(1 << 63))
+    run: Any = np.int64(4096)
+    max_tasks: Any = np.int32(2)
+    user: Any = np.uint64(1 << 63)
+    found = ParallelFor(run, max_tasks, "all", user)
     assert [type(value) for value in (found.run, found.max_tasks, found.user)] == [int] * 3

@@ -99,7 +99,7 @@ def allowed_bits(case: Case, random: np.random.Generator) -> memoryview:
     bits[first : first + count] = random.integers(0, 2, len(bits[first : first + count]))
     # What lies beyond the vocabulary does not matter.
     bits[case.vocab_size :] = 1
-    return memoryview(np.packbits(bits, bitorder="little"))
+    return np.packbits(bits, bitorder="little").data
 
 
 def one_layer(case: Case, random: np.random.Generator) -> OneLayer:

@@ -1,6 +1,7 @@
 """A program wide enough to be shared, with the plans and steps that tests of hooks run."""
 
 from functools import cache
+from typing import Any
 
 from sslm.backends.native import NativeBackend, NativePlan
 from sslm.program.parallel_for import ParallelFor
@@ -77,7 +78,7 @@ class Stepper:
         span = decode_step(self.memory, position)
         self.plan.run(0, len(self.plan.program.segments), [span])
 
-    def result(self) -> list[bytes]:
+    def result(self) -> list[Any]:
         memory = self.memory
         parts = (
             memory.residual,

@@ -1,5 +1,8 @@
 """The build takes ziglang where there is no C compiler, and only there."""
 
+import importlib.util
+import platform
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +11,6 @@ from typing import Final
 import pytest
 
 import sslm_build
-from sslm_build import compiler
 from sslm_build.compiler import ZIGLANG, CompilerMissingError, Machine, found_compiler, zig_target
 
 ROOT: Final = Path(__file__).parents[2]
@@ -128,7 +130,7 @@ each_hook = pytest.mark.parametrize("hook", HOOKS)
 
 
 @each_hook
-@pytest.mark.skipif(compiler.sys.platform != "linux", reason="the programs are made for Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the programs are made for Linux")
 def test_ziglang_is_asked_for_only_without_a_compiler(
     hook: Callable[..., list[str]], bare_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,16 +148,16 @@ def test_ziglang_is_asked_for_only_without_a_compiler(
 def test_no_compiler_and_no_zig_ends_with_what_to_do(
     hook: Callable[..., list[str]], bare_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiler.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(SystemExit, match=r"(?s)riscv64.*apt-get install gcc"):
         hook()
 
 
-@pytest.mark.skipif(compiler.sys.platform != "linux", reason="other systems have other rules")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other rules")
 def test_a_build_without_the_package_says_so(
     bare_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match=r"is not installed: ziglang==[0-9.]+\n"):
         sslm_build.build_wheel(str(tmp_path))
 

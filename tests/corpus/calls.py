@@ -1,8 +1,9 @@
 """Calls of the Python API: what each returns, or which error it raises."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict, is_dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -76,11 +77,11 @@ def outcome_of(call: Callable[[], object], folder: Path) -> Any:
     try:
         return _plain(call())
     except (sslm.SslmError, TypeError, ValueError) as error:
-        is_own = isinstance(error, sslm.SslmError)
-        facts = error.facts() if is_own else {}
+        own = error if isinstance(error, sslm.SslmError) else None
+        facts = {} if own is None else own.facts()
         return {
-            "error": error.cause if is_own else type(error).__name__,
-            "status": int(error.status) if is_own else None,
+            "error": type(error).__name__ if own is None else own.cause,
+            "status": None if own is None else int(own.status),
             "message": str(error).replace(str(folder), "{folder}"),
             "facts": {
                 name: str(fact).replace(str(folder), "{folder}")
@@ -94,27 +95,27 @@ def _answers(stories: sslm.Model, talker: sslm.Model) -> Iterator[Call]:
     prompts: tuple[str | list[int], ...] = ("Once upon a time", [1, 403, 407], "Grüße \N{DRAGON}")
     for (name, options), prompt in product(_OPTIONS.items(), prompts):
         wanted = {"max_tokens": 10, **options}
-        yield f"generate {name} {prompt}", lambda p=prompt, o=wanted: stories.generate(p, **o)
+        yield f"generate {name} {prompt}", partial(stories.generate, prompt, **wanted)
     for name, options in _OPTIONS.items():
         wanted = {"max_tokens": 10, **options}
-        yield f"chat {name}", lambda o=wanted: talker.chat(_MESSAGES, **o)
-        yield f"stream {name}", lambda o=wanted: _read(stories.stream("Lily", **o))
-        yield f"session {name}", lambda o=wanted: _talk(talker, o)
-        yield f"sequence {name}", lambda o=wanted: _sliced(stories, o)
+        yield f"chat {name}", partial(talker.chat, _MESSAGES, **wanted)
+        yield f"stream {name}", partial(_streamed, stories, wanted)
+        yield f"session {name}", partial(_talk, talker, wanted)
+        yield f"sequence {name}", partial(_sliced, stories, wanted)
         yield (
             f"generate_many {name}",
-            lambda o=wanted: stories.generate_many(["Lily", "Tom and"], **o),
+            partial(stories.generate_many, ["Lily", "Tom and"], **wanted),
         )
-        yield f"agenerate {name}", lambda o=wanted: asyncio.run(stories.agenerate("Lily", **o))
-        yield f"achat {name}", lambda o=wanted: asyncio.run(talker.achat(_MESSAGES, **o))
-        yield f"generate_n {name}", lambda o=wanted: stories.generate_n("Lily", n=2, **o)
+        yield f"agenerate {name}", partial(_awaited, stories.agenerate, "Lily", wanted)
+        yield f"achat {name}", partial(_awaited, talker.achat, _MESSAGES, wanted)
+        yield f"generate_n {name}", partial(stories.generate_n, "Lily", n=2, **wanted)
 
 
 def _refusals(stories: sslm.Model, talker: sslm.Model) -> Iterator[Call]:
     for name, options in _WRONG.items():
-        yield f"generate wrong {name}", lambda o=options: stories.generate("Hi", **o)
-        yield f"sequence wrong {name}", lambda o=options: stories.sequence("Hi", **o)
-    for name, prompt in {
+        yield f"generate wrong {name}", partial(stories.generate, "Hi", **options)
+        yield f"sequence wrong {name}", partial(stories.sequence, "Hi", **options)
+    prompts: dict[str, Any] = {
         "empty": "",
         "no ids": [],
         "id": [512],
@@ -122,17 +123,19 @@ def _refusals(stories: sslm.Model, talker: sslm.Model) -> Iterator[Call]:
         "type": 7,
         "long": "x " * 3000,
         "surrogate": "\ud800",
-    }.items():
-        yield f"prompt {name}", lambda p=prompt: stories.generate(p, max_tokens=3)
-    for name, messages in {
+    }
+    for name, prompt in prompts.items():
+        yield f"prompt {name}", partial(stories.generate, prompt, max_tokens=3)
+    conversations: dict[str, Any] = {
         "none": [],
         "role": [{"role": "king", "content": "x"}],
         "keys": [{"role": "user"}],
         "type": "Hello",
         "content": [{"role": "user", "content": 3}],
         "control": [{"role": "user", "content": "<s>hi</s>"}],
-    }.items():
-        yield f"messages {name}", lambda m=messages: talker.chat(m, max_tokens=3)
+    }
+    for name, messages in conversations.items():
+        yield f"messages {name}", partial(talker.chat, messages, max_tokens=3)
     yield "chat without a template", lambda: stories.chat(_MESSAGES, max_tokens=3)
 
 
@@ -141,9 +144,9 @@ def _other_faces(
 ) -> Iterator[Call]:
     yield "int4", lambda: int4.generate("Once upon a time", max_tokens=12)
     for model, name in ((stories, "stories"), (talker, "talker"), (int4, "int4")):
-        yield f"names {name}", lambda m=model: (m.model_id, m.file_sha256, m.arithmetic_version)
-        yield f"footprint {name}", lambda m=model: (m.footprint(), m.footprint(4))
-        yield f"verify {name}", lambda m=model: m.verify().digest
+        yield f"names {name}", partial(_names, model)
+        yield f"footprint {name}", partial(_footprints, model)
+        yield f"verify {name}", partial(_verified, model)
     yield "session footprint", talker.session_footprint
     yield "tokenizer", lambda: stories.tokenizer.encode("Once upon a time <s>")
     yield "tokenizer bytes", lambda: [stories.tokenizer.token_bytes(one) for one in range(300, 320)]
@@ -155,18 +158,36 @@ def _other_faces(
     for spacing, free in product(("compact", "spaced", "flexible"), ("allow", "omit")):
         yield (
             f"schema {spacing} {free}",
-            lambda s=spacing, f=free: _schema_facts(stories, spacing=s, free_keys=f),
+            partial(_schema_facts, stories, spacing=spacing, free_keys=free),
         )
     yield "schema file", lambda: _schema_file(stories, folder)
     for name, options in _OPTIONS.items():
         if "prompt_logprobs" not in options:
-            yield f"record {name}", lambda o=options: _recorded(stories, folder, o)
+            yield f"record {name}", partial(_recorded, stories, folder, options)
 
 
-def _read(stream: sslm.Stream) -> object:
-    with stream:
+def _streamed(model: sslm.Model, options: dict[str, Any]) -> object:
+    with model.stream("Lily", **options) as stream:
         texts = [(chunk.text, chunk.token_ids) for chunk in stream]
         return texts, stream.result()
+
+
+def _awaited(
+    ask: Callable[..., Coroutine[Any, Any, object]], prompt: object, options: dict[str, Any]
+) -> object:
+    return asyncio.run(ask(prompt, **options))
+
+
+def _names(model: sslm.Model) -> object:
+    return model.model_id, model.file_sha256, model.arithmetic_version
+
+
+def _footprints(model: sslm.Model) -> object:
+    return model.footprint(), model.footprint(4)
+
+
+def _verified(model: sslm.Model) -> object:
+    return model.verify().digest
 
 
 def _talk(model: sslm.Model, options: dict[str, Any]) -> object:

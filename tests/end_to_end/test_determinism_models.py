@@ -20,7 +20,7 @@ from sslm.backends.reference.panels import panel_rows
 from sslm.backends.reference.rows import Watcher
 from sslm.numerics.rounding import Int64Array
 from sslm.opening.runner import ALL_UNITS, build_program
-from sslm.program.ops import Linear
+from sslm.program.ops import Linear, Logits
 from sslm.program.tensors import Encoding
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions
@@ -39,7 +39,7 @@ class SmallestCodes(Watcher):
     def __init__(self) -> None:
         self.smallest: dict[str, int] = {}
 
-    def multiplied(self, op: Linear, codes: Int64Array, exponents: Int64Array) -> None:
+    def multiplied(self, op: Linear | Logits, codes: Int64Array, exponents: Int64Array) -> None:
         found = int(np.abs(codes).min())
         self.smallest[op.matrix.name] = min(found, self.smallest.get(op.matrix.name, found))
 

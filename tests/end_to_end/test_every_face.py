@@ -29,7 +29,7 @@ def test_the_corpus_has_every_kind_of_ending() -> None:
         answers = faces.by_call(model, requests)
         assert answers == faces.by_call(model, requests)
         ends = set(model.artifact.vocabulary.end_token_ids)
-    endings = [answer.ending for answer in answers if answer]
+    endings = [answer.ending for answer in answers if answer and answer.ending]
     assert sum(reason == "stop" and stop in ends for reason, stop in endings) >= 1
     assert sum(reason == "stop" and isinstance(stop, str) for reason, stop in endings) >= 5
     assert sum(reason == "length" for reason, _ in endings) >= 30

@@ -8,11 +8,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
+from sslm.answering.live_prefix import LivePrefix
+from sslm.answering.live_sequence import LiveSequence
+from sslm.conversation.session import Session
 from sslm.engine.model import Model
 from sslm.errors.runtime import ForkedProcessError, NotCopyableError, ObjectClosedError
+from sslm.opening.shared_pool import SharedPool
 from tests.converted import stories_artifact, talking_artifact
 from tests.forking import in_child
 from tests.stress import (
@@ -131,10 +136,19 @@ def test_what_lives_on_a_model_that_is_closed() -> None:
         with pytest.raises(ObjectClosedError):
             call()
     for one in (sequence, session, prefix, pool):
-        one.close()  # type: ignore[attr-defined]
+        one.close()
 
 
-def live_objects(model: Model) -> dict[str, object]:
+class Lives(NamedTuple):
+    """One of each kind of object that lives on a model."""
+
+    pool: SharedPool
+    prefix: LivePrefix
+    sequence: LiveSequence
+    session: Session
+
+
+def live_objects(model: Model) -> Lives:
     pool = model.kv_pool(1024)
     prefix = model.prefix(PROMPT, pool=pool)
     while not prefix.done:
@@ -143,12 +157,12 @@ def live_objects(model: Model) -> dict[str, object]:
     sequence.advance(layers=3)
     session = model.session()
     session.say("Hi", max_tokens=2)
-    return {"pool": pool, "prefix": prefix, "sequence": sequence, "session": session}
+    return Lives(pool=pool, prefix=prefix, sequence=sequence, session=session)
 
 
 def test_what_lives_in_one_process_is_sent_to_no_other() -> None:
     with Model(talking_artifact()) as model:
-        for one in live_objects(model).values():
+        for one in live_objects(model):
             for send in (pickle.dumps, copy.copy, copy.deepcopy):
                 with pytest.raises(NotCopyableError):
                     send(one)
@@ -158,27 +172,25 @@ def test_what_lives_in_one_process_is_sent_to_no_other() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_is_refused_by_name_whatever_the_parent_does() -> None:
     with Model(talking_artifact(), threads=2) as model:
-        found = live_objects(model)
-        pool, prefix = found["pool"], found["prefix"]
-        sequence, session = found["sequence"], found["session"]
+        pool, prefix, sequence, session = live_objects(model)
         scheduler = model.scheduler()
-        scheduler.add(sequence)  # type: ignore[arg-type]
+        scheduler.add(sequence)
         calls: tuple[Callable[[], object], ...] = (
-            lambda: pool.free_tokens,  # type: ignore[attr-defined]
-            lambda: model.sequence([1], pool=pool),  # type: ignore[arg-type]
-            lambda: model.sequence([1], prefix=prefix),  # type: ignore[arg-type]
-            lambda: model.prefix([1], pool=pool),  # type: ignore[arg-type]
+            lambda: pool.free_tokens,
+            lambda: model.sequence([1], pool=pool),
+            lambda: model.sequence([1], prefix=prefix),
+            lambda: model.prefix([1], pool=pool),
             lambda: model.kv_pool(64),
             model.session,
-            lambda: sequence.advance(layers=1),  # type: ignore[attr-defined]
-            lambda: sequence.reset([1]),  # type: ignore[attr-defined]
+            lambda: sequence.advance(layers=1),
+            lambda: sequence.reset([1]),
             lambda: scheduler.items,
-            lambda: scheduler.add(prefix),  # type: ignore[arg-type]
-            lambda: scheduler.remove(sequence),  # type: ignore[arg-type]
+            lambda: scheduler.add(prefix),
+            lambda: scheduler.remove(sequence),
             lambda: scheduler.run(layers=1),
-            lambda: session.say("Hi"),  # type: ignore[attr-defined]
-            session.save,  # type: ignore[attr-defined]
-            session.reset,  # type: ignore[attr-defined]
+            lambda: session.say("Hi"),
+            session.save,
+            session.reset,
         )
 
         def work() -> None:
@@ -186,14 +198,14 @@ def test_a_child_is_refused_by_name_whatever_the_parent_does() -> None:
                 with pytest.raises(ForkedProcessError):
                     call()
             for one in (session, sequence, prefix, pool, model):
-                one.close()  # type: ignore[attr-defined]
+                one.close()
             gc.collect()
 
         is_done = False
 
         def busy() -> None:
             while not is_done:
-                with model.sequence([1] * 70, max_tokens=2, pool=pool) as other:  # type: ignore[arg-type]
+                with model.sequence([1] * 70, max_tokens=2, pool=pool) as other:
                     while not other.done:
                         other.advance(layers=2)
 
@@ -207,8 +219,8 @@ def test_a_child_is_refused_by_name_whatever_the_parent_does() -> None:
             is_done = True
             for thread in threads:
                 thread.join()
-        while not sequence.done:  # type: ignore[attr-defined]
-            sequence.advance(layers=9)  # type: ignore[attr-defined]
+        while not sequence.done:
+            sequence.advance(layers=9)
 
 
 ENDINGS = {

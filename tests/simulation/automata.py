@@ -3,7 +3,7 @@
 Nothing here comes from the package. A schema is written down as the texts that it has, or as rows.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.whole_characters import whole_characters
@@ -47,7 +47,7 @@ class Automaton:
     accepting: set[State]
     content: Mapping[int, bytes]
     end_ids: tuple[int, ...]
-    split: Callable[[str], list[int]] | None
+    split: Callable[[str], Sequence[int]] | None
     _ways: dict[State, dict[int, State]] = field(default_factory=dict)
     _shortest: dict[State, int | None] = field(default_factory=dict)
 

@@ -143,9 +143,10 @@ class Batch:
         before = [all_of_sequence(one.real) for one in members] if is_eventful else []
         refused, errors = self._refusals(units, rows, chunk_rows)
         self._left_out = set(errors)
+        outcomes: list[Outcome]
         outcomes, error = simulation.outcome(
             lambda: advance(
-                self._plan if self._is_watched else simulation.plan,  # type: ignore[arg-type]
+                self._plan if self._is_watched else simulation.plan,
                 [one.real for one in members],
                 budget_units=units,
                 row_count_max=rows,
@@ -160,7 +161,7 @@ class Batch:
             simulation.require_error(error, refused.error_class, refused.facts)
             if self._plan.runs:
                 raise WrongError("a refused batch ran")
-            outcomes = [Outcome(one.real, None, error) for one in members]
+            outcomes = [Outcome(one.real, error=error) for one in members]
         elif error is not None:
             raise WrongError(f"unexpected {type(error).__name__}: {error}")
         else:

@@ -166,7 +166,7 @@ class Progress:
         if self.rescoring is not None:
             is_begun = self.rescoring > program.first_head_index
             return (self.ids[-1:], self.rescoring) if is_begun else None
-        return self.chunk and (self.chunk.ids, self.chunk.next_segment)
+        return None if self.chunk is None else (self.chunk.ids, self.chunk.next_segment)
 
     def chosen_anew(self, program: Program) -> "Progress":
         """Let the last position be scored again, if it was."""
@@ -269,7 +269,7 @@ class Sequence:
         count, shortage = self._room(len(ids))
         refusal = shortage if count < len(ids) else refusal
         if count or refusal is None:
-            self._admit(ids[:count], places and places[count], forced=count)
+            self._admit(ids[:count], places[count] if places else None, forced=count)
         if refusal is not None:
             refusal.facts["consumed_tokens"] = count
             raise refusal

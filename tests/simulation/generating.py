@@ -202,11 +202,11 @@ class Generator:
             yield "bind", self._bind(seq)
         for _ in range(self._chance.choice((1, 2, 2))):
             yield "push", {"seq": seq, **self._tokens(self._model_at(seq))}
-            kind = self._chance.choice((None, "begin_answer", "content", "content"))
-            if kind == "begin_answer":
-                yield kind, self._begin_answer(seq)
-            elif kind is not None:
-                yield kind, self._content(seq)
+            start = self._chance.choice((None, "begin_answer", "content", "content"))
+            if start == "begin_answer":
+                yield start, self._begin_answer(seq)
+            elif start is not None:
+                yield start, self._content(seq)
             yield from self._compute(seq)
             for _ in range(self._chance.choice((2, 4, 9))):
                 if self._chance.random() < 0.3:

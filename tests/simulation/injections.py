@@ -101,7 +101,7 @@ def _begin_answers_late(original: Callable[..., ChoiceData]) -> Any:
     return bound
 
 
-INJECTIONS: dict[str, list[Patch]] = {
+_OWN_INJECTIONS: dict[str, list[Patch]] = {
     "shared-tail": [(sequence, "freeze", _share_partial_pages)],
     "moved-by-cancelled": [
         (plans, "advance_by_runs", _move_stopped_chunks),
@@ -113,7 +113,8 @@ INJECTIONS: dict[str, list[Patch]] = {
     "chosen-by-another": [(freezing, "forget_selected", _keep_what_another_choice_took)],
     "answers-begin-late": [(SequenceData, "bound", _begin_answers_late)],
     "last-exponent": [(freezing, "pack_rows", _spoil_last_byte)],
-} | SCHEMA_INJECTIONS
+}
+INJECTIONS: dict[str, list[Patch]] = _OWN_INJECTIONS | SCHEMA_INJECTIONS
 """Patches by name.
 
 - ``shared-tail``: whoever freezes a sequence shares its last page, though it is not full, so that

@@ -116,4 +116,4 @@ def _known_answer(model: expected.Sequence) -> dict[str, object]:
 def _known_endings(bound: Bound, place: Place) -> list[str | None]:
     """Return of each piece why nothing could follow it."""
     afters = [bound.after_content(place, i) for i in range(len(PIECES))]
-    return [one and bound.ending(one) for one in afters]
+    return [None if one is None else bound.ending(one) for one in afters]

@@ -18,6 +18,7 @@ import numpy as np
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.backends.reference.rows import Rows
 from sslm.numerics.digests import first_link, next_link
+from sslm.numerics.rounding import Int64Array
 from sslm.program.choice_data import ChoiceData, scratch_size_bytes
 from sslm.program.ops import SaturationSite
 from sslm.program.sequence_data import NONE_ALLOWED
@@ -69,9 +70,9 @@ class _Node:
 class _CountingRows(Rows):
     """Rows that tell how many values were clamped in each of them."""
 
-    latest: "np.ndarray[tuple[int, int], np.dtype[np.int64]]"
+    latest: Int64Array
 
-    def count(self, site: SaturationSite, saturated: "np.ndarray[object, object]") -> None:  # type: ignore[override]
+    def count(self, site: SaturationSite, saturated: Int64Array) -> None:
         rows = self.starts[-1]
         if not hasattr(self, "per_row"):
             self.per_row = np.zeros((rows, len(SaturationSite)), dtype=np.int64)
@@ -161,7 +162,7 @@ class _Run:
         self.plan = plan
         self.memory = SequenceMemory(
             pool=memoryview(bytearray(page_count * layout.page_size_bytes)),
-            pages=memoryview(np.arange(page_count, dtype=np.int32)),
+            pages=np.arange(page_count, dtype=np.int32).data,
             fixed=memoryview(bytearray(layout.fixed_size_bytes)),
             residual=memoryview(bytearray(4 * CHUNK_ROWS_MAX * program.residual.width)),
             saturations=memoryview(bytearray(8 * len(SaturationSite))),
@@ -182,10 +183,10 @@ class _Run:
         span = Span(
             memory=self.memory,
             first_position=position,
-            token_ids=memoryview(np.array(token_ids, dtype=np.int32)),
+            token_ids=np.array(token_ids, dtype=np.int32).data,
             first_logits_row=0,
             logits=memoryview(bytearray(8 * rows * program.vocab_size)),
-            selected=memoryview(selected).cast("B"),
+            selected=selected.data.cast("B"),
         )
         self.plan.run(0, len(program.segments), [span])
         link, total = before.digest, np.array(before.saturations)
@@ -198,7 +199,7 @@ class _Run:
 
     def choose(self, token_ids: tuple[int, ...], residual: bytes, rule: Rule) -> int:
         """Run the last position through the head, and choose after it."""
-        program, ids = self.plan.program, memoryview(np.array(token_ids, dtype=np.int32))
+        program, ids = self.plan.program, np.array(token_ids, dtype=np.int32).data
         selected = np.zeros(1, dtype=np.int32)
         logits = np.zeros(program.vocab_size, dtype=np.int64)
         self.memory.residual[: len(residual)] = residual
@@ -214,8 +215,8 @@ class _Run:
             first_position=len(ids) - 1,
             token_ids=ids[-1:],
             first_logits_row=0,
-            logits=memoryview(logits).cast("B"),
-            selected=memoryview(selected).cast("B"),
+            logits=logits.data.cast("B"),
+            selected=selected.data.cast("B"),
             logit_exponents=memoryview(bytearray(4)),
             choice=None if rule.is_plain else choice,
             allowed=None if rule.is_plain else _mask(rule.allowed, program.vocab_size),

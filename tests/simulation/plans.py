@@ -15,6 +15,7 @@ from sslm.program.slice_time import SliceTime
 from sslm.program.spans import Span
 from sslm.program.stepping import advance_by_runs
 from sslm.runtime.guards import Cancellation
+from tests.plan_doubles import PlanDouble
 from tests.simulation.models import LONGEST, model_named
 
 ROWS_MAX = LONGEST
@@ -47,7 +48,7 @@ class Run:
     error: Exception | None = None
 
 
-class WatchedPlan:
+class WatchedPlan(PlanDouble):
     """Notes the runs of a slice, and calls what is to happen just before one of them.
 
     The runs are formed in Python, as the reference forms them, so that something can happen between
@@ -70,12 +71,17 @@ class WatchedPlan:
         program: Program,
         let_pass: Callable[[int], None] | None = None,
     ) -> None:
-        self.plan = plan
+        super().__init__(plan)
         self.let_pass = let_pass or _let_nothing_pass
-        self.program = program
+        self._program = program
         self.before = before
         self.refusal = refusal
         self.runs: list[Run] = []
+
+    @property
+    def program(self) -> Program:
+        """The one that it claims to be compiled from."""
+        return self._program
 
     def advance(
         self,
@@ -98,7 +104,7 @@ class WatchedPlan:
             self.runs.append(Run([id(span.memory) for span in spans], first, last))
             try:
                 self.before(len(self.runs) - 1)
-                self.plan.run(first, last, spans, cancel=cancel)
+                self.run(first, last, spans, cancel=cancel)
             except Exception as error:
                 self.runs[-1].error = error.with_traceback(None)
                 raise

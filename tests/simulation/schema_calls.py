@@ -26,9 +26,13 @@ class SchemaCalls:
     def bind(self, seq: int, schema: int | None, answer_tokens: int | None) -> Step | None:
         one, real = self.sequences[seq], self.compiled(schema)
         bound = None if schema is None else Bound(schema, answer_tokens)
-        return one and Step(
-            lambda: one.real.bind(real, answer_tokens=answer_tokens),
-            lambda: one.model.bind(bound),
+        return (
+            None
+            if one is None
+            else Step(
+                lambda: one.real.bind(real, answer_tokens=answer_tokens),
+                lambda: one.model.bind(bound),
+            )
         )
 
     def bind_prefix(
@@ -36,14 +40,22 @@ class SchemaCalls:
     ) -> Step | None:
         one, real = self.prefixes[prefix], self.compiled(schema)
         bound = None if schema is None else Bound(schema, answer_tokens)
-        return one and Step(
-            lambda: one.real.bind(real, answer_tokens=answer_tokens),
-            lambda: one.model.sequence.bind(bound),
+        return (
+            None
+            if one is None
+            else Step(
+                lambda: one.real.bind(real, answer_tokens=answer_tokens),
+                lambda: one.model.sequence.bind(bound),
+            )
         )
 
     def decode_span(self, seq: int, most: int | None) -> Step | None:
         one = self.sequences[seq]
-        return one and Step(lambda: one.real.decode_span(most), lambda: one.model.decode_span(most))
+        return (
+            None
+            if one is None
+            else Step(lambda: one.real.decode_span(most), lambda: one.model.decode_span(most))
+        )
 
     def begin_answer(self, seq: int, most: int) -> Step | None:
         """Take in what alone an answer can begin with, as requests do."""
@@ -54,19 +66,25 @@ class SchemaCalls:
             with one.real.begin_use() as state:
                 return admit_beginning(state, most).tolist()
 
-        return one and Step(real, lambda: one.model.begin_answer(most))
+        return None if one is None else Step(real, lambda: one.model.begin_answer(most))
 
     def content(self, seq: int, ids: list[int], bad: str | None = None) -> Step | None:
         one, given = self.sequences[seq], _given(ids, bad)
-        return one and Step(
-            lambda: one.real.prefill_content(given), lambda: one.model.content(ids, bad)
+        return (
+            None
+            if one is None
+            else Step(lambda: one.real.prefill_content(given), lambda: one.model.content(ids, bad))
         )
 
     def content_prefix(self, prefix: int, ids: list[int], bad: str | None = None) -> Step | None:
         one, given = self.prefixes[prefix], _given(ids, bad)
-        return one and Step(
-            lambda: one.real.prefill_content(given),
-            lambda: one.model.sequence.content(ids, bad),
+        return (
+            None
+            if one is None
+            else Step(
+                lambda: one.real.prefill_content(given),
+                lambda: one.model.sequence.content(ids, bad),
+            )
         )
 
     def unbind_snapshot(self, snapshot: int) -> Step | None:
@@ -76,7 +94,11 @@ class SchemaCalls:
         def keep(found: Snapshot, wanted: expected.Snapshot) -> None:
             self.snapshots[snapshot] = Both(found, wanted)
 
-        return one and Step(one.real.unbound, lambda: one.model.unbound(self.program), keep)
+        return (
+            None
+            if one is None
+            else Step(one.real.unbound, lambda: one.model.unbound(self.program), keep)
+        )
 
 
 def _given(ids: list[int], bad: str | None) -> list[object]:

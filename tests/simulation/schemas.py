@@ -1,5 +1,6 @@
 """The schemas that schedules bind: for the runtime, and as the simulator knows them."""
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import product
 
@@ -59,8 +60,9 @@ def _rows(name: str) -> tuple[list[Row], set[int]]:
         # One letter at least.
         row = {ord(letter): 1 for letter in _LETTERS}
         return [row, row], {1}
-    texts = {"fields": _fields, "text": _texts, "short": lambda: _SHORT}[name.split(maxsplit=1)[0]]
-    return rows_of_texts(texts())
+    makers: dict[str, Callable[[], Iterable[bytes]]]
+    makers = {"fields": _fields, "text": _texts, "short": lambda: _SHORT}
+    return rows_of_texts(makers[name.split(maxsplit=1)[0]]())
 
 
 @cache

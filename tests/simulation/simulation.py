@@ -97,7 +97,7 @@ class Simulation(SchemaCalls):
         except RefusedError as refused:
             refusal = refused.with_traceback(None)
         if fails_at is None:
-            before = self.everything() if refusal else None
+            before = self.everything() if refusal else {}
             result, error = self.outcome(step.real)
         if refusal is not None:
             self.require_error(error, refusal.error_class, refusal.facts)
@@ -257,15 +257,21 @@ class Simulation(SchemaCalls):
     def push(self, seq: int, **tokens: Any) -> Step | None:
         one = self.sequences[seq]
         ids, given = self._tokens(**tokens)
-        return one and Step(
-            lambda: one.real.push(given), lambda: one.model.push(ids, tokens.get("bad"))
+        return (
+            None
+            if one is None
+            else Step(lambda: one.real.push(given), lambda: one.model.push(ids, tokens.get("bad")))
         )
 
     def prefill(self, seq: int, **tokens: Any) -> Step | None:
         one = self.sequences[seq]
         ids, given = self._tokens(**tokens)
-        return one and Step(
-            lambda: one.real.prefill(given), lambda: one.model.prefill(ids, tokens.get("bad"))
+        return (
+            None
+            if one is None
+            else Step(
+                lambda: one.real.prefill(given), lambda: one.model.prefill(ids, tokens.get("bad"))
+            )
         )
 
     def _tokens(
@@ -279,31 +285,39 @@ class Simulation(SchemaCalls):
 
     def decode(self, seq: int) -> Step | None:
         one = self.sequences[seq]
-        return one and Step(one.real.decode, one.model.decode)
+        return None if one is None else Step(one.real.decode, one.model.decode)
 
     def choose(self, seq: int, way: int, start: int) -> Step | None:
         one = self.sequences[seq]
-        return one and Step(
-            lambda: one.real.choose(WAYS[way].choice, start),
-            lambda: one.model.choose(Rule(way, start)),
+        return (
+            None
+            if one is None
+            else Step(
+                lambda: one.real.choose(WAYS[way].choice, start),
+                lambda: one.model.choose(Rule(way, start)),
+            )
         )
 
     def reset(self, seq: int) -> Step | None:
         one = self.sequences[seq]
-        return one and Step(one.real.reset, one.model.reset)
+        return None if one is None else Step(one.real.reset, one.model.reset)
 
     def close(self, seq: int) -> Step | None:
         one = self.sequences[seq]
-        return one and Step(one.real.close, one.model.close)
+        return None if one is None else Step(one.real.close, one.model.close)
 
     # Snapshots and saves.
 
     def snapshot(self, seq: int, snapshot: int) -> Step | None:
         one = self.sequences[seq]
-        return one and Step(
-            one.real.snapshot,
-            one.model.snapshot,
-            lambda found, wanted: self._keep_snapshot(snapshot, Both(found, wanted)),
+        return (
+            None
+            if one is None
+            else Step(
+                one.real.snapshot,
+                one.model.snapshot,
+                lambda found, wanted: self._keep_snapshot(snapshot, Both(found, wanted)),
+            )
         )
 
     def _keep_snapshot(self, slot: int, both: Both[Snapshot, expected.Snapshot]) -> None:
@@ -323,7 +337,7 @@ class Simulation(SchemaCalls):
 
     def release_snapshot(self, snapshot: int) -> Step | None:
         one = self.snapshots[snapshot]
-        return one and Step(one.real.release, one.model.holder.release)
+        return None if one is None else Step(one.real.release, one.model.holder.release)
 
     def adopt(self, seq: int, snapshot: int) -> Step | None:
         one, other = self.sequences[seq], self.snapshots[snapshot]
@@ -333,11 +347,11 @@ class Simulation(SchemaCalls):
 
     def save(self, seq: int, save_slot: int, kv: bool) -> Step | None:
         one = self.sequences[seq]
-        return one and self._save(one, save_slot, kv=kv)
+        return None if one is None else self._save(one, save_slot, kv=kv)
 
     def save_snapshot(self, snapshot: int, save_slot: int, kv: bool) -> Step | None:
         one = self.snapshots[snapshot]
-        return one and self._save(one, save_slot, kv=kv)
+        return None if one is None else self._save(one, save_slot, kv=kv)
 
     def _save(self, one: Both[Any, Any], slot: int, *, kv: bool) -> Step:
         def keep(found: bytes, wanted: expected.Save) -> None:
@@ -380,7 +394,11 @@ class Simulation(SchemaCalls):
             if earlier is not None:
                 earlier.model.release()
 
-        return one and Step(lambda: Prefix(one.real), lambda: expected.Prefix(one.model), keep)
+        return (
+            None
+            if one is None
+            else Step(lambda: Prefix(one.real), lambda: expected.Prefix(one.model), keep)
+        )
 
     def drop_prefix(self, prefix: int) -> Step | None:
         one = self.prefixes[prefix]
@@ -397,14 +415,18 @@ class Simulation(SchemaCalls):
     def prefill_prefix(self, prefix: int, **tokens: Any) -> Step | None:
         one = self.prefixes[prefix]
         ids, given = self._tokens(**tokens)
-        return one and Step(
-            lambda: one.real.prefill(given),
-            lambda: one.model.sequence.prefill(ids, tokens.get("bad")),
+        return (
+            None
+            if one is None
+            else Step(
+                lambda: one.real.prefill(given),
+                lambda: one.model.sequence.prefill(ids, tokens.get("bad")),
+            )
         )
 
     def freeze(self, prefix: int) -> Step | None:
         one = self.prefixes[prefix]
-        return one and Step(one.real.freeze, one.model.freeze)
+        return None if one is None else Step(one.real.freeze, one.model.freeze)
 
     def adopt_prefix(self, seq: int, prefix: int) -> Step | None:
         one, other = self.sequences[seq], self.prefixes[prefix]
@@ -416,7 +438,7 @@ class Simulation(SchemaCalls):
 
     def release_prefix(self, prefix: int) -> Step | None:
         one = self.prefixes[prefix]
-        return one and Step(one.real.release, one.model.release)
+        return None if one is None else Step(one.real.release, one.model.release)
 
     # Pools.
 
@@ -434,7 +456,7 @@ class Simulation(SchemaCalls):
 
     def unhoard(self, hoard: int) -> Step | None:
         one, self.hoards[hoard] = self.hoards[hoard], None
-        return one and Step(one.real.release, one.model.release)
+        return None if one is None else Step(one.real.release, one.model.release)
 
     def close_pool(self, pool: int) -> Step | None:
         """Try to close a pool that is in use."""

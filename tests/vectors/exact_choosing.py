@@ -147,7 +147,7 @@ def choose(
     start: int,
 ) -> int:
     """Section 5: the id after the position of the last of *ids*, or -1 or -3."""
-    options = DEFAULTS | given
+    options = {**DEFAULTS, **given}
     scores = [score(logit, exponent) for logit in logits]
     there = [x for x in scores if x is not None]
     if not there:

@@ -193,7 +193,7 @@ def test_a_conversation_goes_on_with_and_without_schemas(model: Model) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(
-    model: Model, options: dict[str, Any], kind: type[sslm.errors.SslmError]
+    model: Model, options: dict[str, Any], kind: type[sslm.SslmError]
 ) -> None:
     with pytest.raises(kind):
         model.generate("Hello", **options)

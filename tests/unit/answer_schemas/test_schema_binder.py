@@ -11,12 +11,14 @@ from sslm import limits
 from sslm.answer_schemas import binder as answer_schema
 from sslm.answer_schemas.binder import AnswerSchema, KeptSchema, SchemaBinder
 from sslm.answer_schemas.schema import Schema
+from sslm.answer_schemas.vocabulary import SchemaVocabulary, schema_vocabulary
 from sslm.artifact.stored_schemas import StoredSchemas
 from sslm.engine.model import Model
 from sslm.errors.runtime import MemoryBudgetError
 from sslm.errors.schema_documents import MalformedSchemaError
 from sslm.opening.admission import Admission
 from sslm.schema.tokens.bound_schema import BoundSchema
+from sslm.text.tokenizer import Tokenizer
 from tests.converted import talking_artifact
 
 
@@ -196,12 +198,12 @@ def test_what_threads_ask_for_at_once_is_made_once(
     binder: SchemaBinder, compiled: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vocabularies = []
-    read = answer_schema.schema_vocabulary
-    monkeypatch.setattr(
-        answer_schema,
-        "schema_vocabulary",
-        lambda *given: (vocabularies.append(threading.active_count()), read(*given))[1],
-    )
+
+    def read(tokenizer: Tokenizer, *given: Any) -> SchemaVocabulary:
+        vocabularies.append(threading.active_count())
+        return schema_vocabulary(tokenizer, *given)
+
+    monkeypatch.setattr(answer_schema, "schema_vocabulary", read)
     together = threading.Barrier(6)
     found: list[AnswerSchema] = []
 

@@ -33,7 +33,8 @@ def faces(model: Model) -> dict[str, Call]:
         def ask(**options: Any) -> Completion:
             with model.session() as session:
                 found = getattr(session, method)("Hello", **options)
-                return asyncio.run(found) if method == "asay" else found
+                answer: Completion = asyncio.run(found) if method == "asay" else found
+                return answer
 
         return ask
 

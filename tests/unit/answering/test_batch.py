@@ -6,7 +6,8 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from types import FrameType
 from typing import Any
@@ -57,7 +58,7 @@ def request(ids: list[int], max_tokens: int) -> Request:
 
 
 def batch_of(model: Model, rows: Iterator[Request | SslmError], **options: Any) -> Batch:
-    given = {"batch_size": 4, "window": 8, "cutoff": Cutoff()} | options
+    given: dict[str, Any] = {"batch_size": 4, "window": 8, "cutoff": Cutoff()} | options
     return Batch(model._runner, model._maker(), rows, **given)
 
 
@@ -100,7 +101,15 @@ def test_rows_are_answered_as_if_each_were_alone(backend: str) -> None:
     ids=["sampled", "penalized", "damped"],
 )
 def test_neighbours_change_no_choice(model: Model, options: dict[str, Any]) -> None:
-    prompts = [SHORT, "Once upon a time", LONG, "Lily", [1, 300], LONG[:70], "The"]
+    prompts: list[str | list[int]] = [
+        SHORT,
+        "Once upon a time",
+        LONG,
+        "Lily",
+        [1, 300],
+        LONG[:70],
+        "The",
+    ]
     expected = lone(model, prompts, max_tokens=25, **options)
     for size in (1, 3, 64):
         many = model.generate_many(prompts, max_tokens=25, batch_size=size, **options)
@@ -215,7 +224,9 @@ def test_errors_come_in_the_order_of_rows(model: Model) -> None:
     rows: list[Request | SslmError] = [request(LONG, 20), EmptyPromptError(), request(SHORT, 1)]
     found = list(batch_of(model, iter(rows)).results())
     assert [type(one) for one in found] == [Completion, EmptyPromptError, Completion]
-    assert list(batch_of(model, iter([EmptyPromptError()] * 30), window=4).results())[29].args == ()
+    empty = list(batch_of(model, iter([EmptyPromptError()] * 30), window=4).results())[29]
+    assert isinstance(empty, EmptyPromptError)
+    assert empty.args == ()
     assert list(batch_of(model, iter(())).results()) == []
 
 
@@ -242,8 +253,9 @@ def test_progress_counts_rows_that_are_done(model: Model) -> None:
 def test_sizes_are_checked(model: Model, size: Any) -> None:
     with pytest.raises(OptionRangeError, match="batch_size"):
         model.generate_many([SHORT], batch_size=size)
+    odd: Any = size or 1
     with pytest.raises(OptionRangeError, match="on_progress"):
-        model.generate_many([SHORT], on_progress=size or 1)
+        model.generate_many([SHORT], on_progress=odd)
 
 
 def test_a_deadline_tells_of_each_row_how_far_it_came(
@@ -320,7 +332,7 @@ def test_other_threads_have_their_turns(model: Model) -> None:
 
 def test_closing_the_model_meanwhile_is_no_rows_error() -> None:
     with Model(stories_artifact()) as model:
-        told = iter([lambda: None, model.close])
+        told: Iterator[Callable[[], None]] = iter([lambda: None, model.close])
         with pytest.raises(ObjectClosedError):
             model.generate_many(
                 [SHORT, LONG, LONG],
@@ -333,7 +345,7 @@ def test_closing_the_model_meanwhile_is_no_rows_error() -> None:
 
 def test_an_interrupt_at_any_line_leaves_nothing(model: Model) -> None:
     prompts = [SHORT, [], SHORT, SHORT]
-    ask = lambda: model.generate_many(prompts, max_tokens=2, return_errors=True, batch_size=2)  # noqa: E731
+    ask = partial(model.generate_many, prompts, max_tokens=2, return_errors=True, batch_size=2)
     expected = ask()[2]
     before = held_bytes(model)
     package = os.path.dirname(sslm.__file__)  # noqa: PTH120

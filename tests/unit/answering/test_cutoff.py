@@ -5,7 +5,7 @@ import math
 import pickle
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def model() -> Iterator[Model]:
     [math.nan, math.inf, -math.inf, -1, -0.001, "1", True, b"1", [1], limits.DEADLINE_S_MAX + 1],
 )
 def test_a_deadline_is_a_number_of_seconds(model: Model, odd: Any) -> None:
-    calls = (
+    calls: tuple[Callable[..., object], ...] = (
         model.generate,
         model.stream,
         model.astream,
@@ -45,7 +45,7 @@ def test_a_deadline_is_a_number_of_seconds(model: Model, odd: Any) -> None:
     )
     for call in calls:
         with pytest.raises(OptionRangeError, match="deadline_s"):
-            call(PROMPT, deadline_s=odd)  # type: ignore[operator]
+            call(PROMPT, deadline_s=odd)
 
 
 def test_a_deadline_far_away_changes_nothing(model: Model) -> None:

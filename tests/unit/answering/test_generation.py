@@ -72,8 +72,8 @@ def test_an_answer_has_as_many_tokens_as_asked_for(model: Model, answer: Complet
     assert len(answer.token_ids) == answer.usage.completion_tokens == 30
     assert answer.usage.prompt_tokens == len(model.tokenizer.encode(PROMPT))
     assert answer.text == model.tokenizer.decode(answer.token_ids, is_continuation=True)
-    assert answer.usage.prefill_ms > 0
-    assert answer.usage.decode_ms > 0
+    assert (answer.usage.prefill_ms or 0) > 0
+    assert (answer.usage.decode_ms or 0) > 0
 
 
 def test_a_shorter_answer_is_the_beginning_of_a_longer_one(

@@ -310,9 +310,10 @@ def test_requests(model: Model, options: dict[str, Any], error: type[SslmError] 
 def test_things_of_another_model(model: Model, pool: SharedPool) -> None:
     prefix = finished_prefix(model, pool, PROMPT)
     with prefix, model.sequence([1]) as sequence, Model(stories_artifact()) as other:
-        for options in ({"pool": pool}, {"prefix": prefix}):
+        choices: tuple[dict[str, Any], ...] = ({"pool": pool}, {"prefix": prefix})
+        for options in choices:
             with pytest.raises(OptionRangeError, match="one of this model's"):
-                other.sequence([1], **options)  # type: ignore[arg-type]
+                other.sequence([1], **options)
         with pytest.raises(OptionRangeError, match="item"):
             other.scheduler().add(sequence)
         with model.kv_pool(64) as second, pytest.raises(OptionRangeError, match="the same"):
@@ -320,13 +321,13 @@ def test_things_of_another_model(model: Model, pool: SharedPool) -> None:
 
 
 def test_nothing_is_copied_elsewhere(model: Model, pool: SharedPool) -> None:
-    things = [model.sequence([1]), finished_prefix(model, pool), model.scheduler(), pool]
-    for thing in things:
+    sequence, prefix = model.sequence([1]), finished_prefix(model, pool)
+    for thing in (sequence, prefix, model.scheduler(), pool):
         for call in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(NotCopyableError):
                 call(thing)
-    things[0].close()  # type: ignore[union-attr]
-    things[1].close()  # type: ignore[union-attr]
+    sequence.close()
+    prefix.close()
 
 
 # Memory.
@@ -477,7 +478,7 @@ def test_turns(model: Model, pool: SharedPool, budget: dict[str, Any]) -> None:
     while not prefix.done:
         assert scheduler.run(**budget) == []
     assert scheduler.items == []
-    prompts = (" She", " They all", " The big dog", [300, 301])
+    prompts: list[str | list[int]] = [" She", " They all", " The big dog", [300, 301]]
     sequences = [
         model.sequence(prompt, prefix=prefix, max_tokens=15 + index)
         for index, prompt in enumerate(prompts)

@@ -65,6 +65,7 @@ def test_a_text_beyond_the_context_is_not_tokenized(
 
 
 def test_a_larger_context_is_advised_only_where_the_model_allows_one(model: Model) -> None:
+    refusals: list[Callable[[str], object]]
     refusals = [*_faces(model), model.sequence, lambda text: _said(model, text)]
     for text in (LONG, "a b " * 300):
         for refuse in refusals:
@@ -158,13 +159,14 @@ def test_the_deadline_counts_while_prompts_are_taken(model: Model) -> None:
             time.sleep(0.02)
             yield item
 
-    for call, item in (
+    calls: tuple[tuple[Callable[..., object], object], ...] = (
         (model.generate_many, "a"),
         (model.generate, 3),
         (model.chat, {"role": "user", "content": "a"}),
-    ):
+    )
+    for call, item in calls:
         with pytest.raises(DeadlineExceededError):
-            call(slowly(item), deadline_s=0.1)  # type: ignore[operator]
+            call(slowly(item), deadline_s=0.1)
     assert next(taken) <= 18
 
 

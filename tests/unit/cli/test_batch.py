@@ -154,7 +154,7 @@ def test_several_answers_of_a_row_are_lone_runs(
     sslm_command: Commands, stories: Path, tmp_path: Path
 ) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
-    options = {"max_tokens": 12, "temperature": 1.5}
+    options: dict[str, Any] = {"max_tokens": 12, "temperature": 1.5}
     source.write_text(line("a", prompt="Once", n=8, **options) + line("b", prompt="The", n=2))
     sslm_command.text("batch", source, "-o", out, "-m", stories, "--batch-size", 3)
     first, second = (found["response"]["body"] for found in answered(out))
@@ -211,15 +211,27 @@ def test_what_clients_add_without_a_value_is_as_if_it_were_not_there(
 ) -> None:
     plain, added, first, second = (tmp_path / name for name in ("a", "b", "c", "d"))
     plain.write_text(line("1", prompt="Once", max_tokens=3))
-    nothing = {"tools": None, "functions": [], "suffix": "", "audio": {}, "stop": None}
-    aside = {"user": "x", "metadata": {"a": "b"}, "store": True, "service_tier": "auto"}
+    nothing: dict[str, Any] = {
+        "tools": None,
+        "functions": [],
+        "suffix": "",
+        "audio": {},
+        "stop": None,
+    }
+    aside: dict[str, Any] = {
+        "user": "x",
+        "metadata": {"a": "b"},
+        "store": True,
+        "service_tier": "auto",
+    }
     text = line("1", prompt="Once", max_tokens=3, **nothing, **aside)
     added.write_bytes(b"\xef\xbb\xbf" + text.encode())
     sslm_command.json("batch", plain, "-o", first, "-m", stories)
     sslm_command.json("batch", added, "-o", second, "-m", stories)
     bodies = [answered(path)[0]["response"]["body"] for path in (first, second)]
     assert bodies[0]["choices"] == bodies[1]["choices"]
-    for name, value in {"tools": [{}], "echo": True, "suffix": "x", "best_of": 1}.items():
+    refused: dict[str, Any] = {"tools": [{}], "echo": True, "suffix": "x", "best_of": 1}
+    for name, value in refused.items():
         added.write_text(line("1", prompt="Once", max_tokens=3, **{name: value}))
         assert sslm_command.json("batch", added, "-o", tmp_path / name, "-m", stories, code=4)
         error = answered(tmp_path / name)[0]["response"]["body"]["error"]

@@ -89,7 +89,7 @@ def test_what_is_wrong_with_a_schema_is_its_lines_alone(
     sslm_command: Commands, talker: Path, tmp_path: Path
 ) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
-    bad = {
+    bad: dict[str, dict[str, Any]] = {
         "MalformedSchemaError": {"schema": {"type": "int"}},
         "UnsupportedSchemaError": {"schema": {"type": "string", "format": "iri"}},
         "UnsatisfiableSchemaError": {"schema": {"not": {}}},

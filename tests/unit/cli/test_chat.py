@@ -121,7 +121,7 @@ def test_states_and_checkpoints_have_bounds(
     expected = f"{first}\n{_answer(talker, 'Hello', first, 'And you?')}\n"
     for size in ("0", "20K", "1MiB"):
         _pipe(monkeypatch, "Hello\nAnd you?\n")
-        options = ("--max-tokens", "8", "--checkpoint-bytes", size)
+        options: tuple[str, ...] = ("--max-tokens", "8", "--checkpoint-bytes", size)
         assert sslm_command.text("chat", "-m", talker, *options) == expected
     for options, code in (
         (("--state-bytes", "10K"), 5),

@@ -136,7 +136,8 @@ def test_the_exact_perplexity_is_that_of_the_log_probabilities(
     facts = sslm_command.json(*arguments)
     with Model(stories) as model:
         vocabulary = model.artifact.vocabulary
-        first = [vocabulary.bos_token_id] if vocabulary.add_bos else []
+        bos = vocabulary.bos_token_id
+        first = [bos] if vocabulary.add_bos and bos is not None else []
         ids = model.tokenizer.encode(TEXT.read_bytes().decode("utf-8"), add_bos=False)[:90]
         total, scored_end = 0, 0
         for start in range(0, 90, 25 - len(first)):

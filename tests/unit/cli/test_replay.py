@@ -148,6 +148,7 @@ def test_a_sampled_answer_is_recorded_and_branched(
 def test_options_that_mean_nothing_are_refused(
     sslm_command: Commands, stories: Path, record: Path
 ) -> None:
+    extra: tuple[object, ...]
     for extra in (("--max-tokens", 3), ("--stop", "x"), ("--seed", 1), ("--record-segments",)):
         sslm_command.text("replay", record, "-m", stories, *extra, code=2)
     branch = ("replay", record, "-m", stories, "--from")

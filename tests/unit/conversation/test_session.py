@@ -370,16 +370,18 @@ def test_one_answer_at_a_time(model: Model) -> None:
         early = session.stream("Early")
         say(session, "Late")
         # It was asked of the conversation as it was before.
-        for call in (early.__next__, early.read, early.commit):
+        calls: tuple[Callable[[], object], ...] = (early.__next__, early.read, early.commit)
+        for superseded in calls:
             with pytest.raises(StreamSupersededError, match="make it again"):
-                call()
+                superseded()
         stream = session.stream("Long")
         next(stream)
         session.reset()
         session.say("Late")
-        for call in (stream.__next__, stream.commit, stream.read):
+        calls = (stream.__next__, stream.commit, stream.read)
+        for superseded in calls:
             with pytest.raises(StreamSupersededError, match="make it again"):
-                call()
+                superseded()
 
 
 @pytest.mark.parametrize(
@@ -562,7 +564,11 @@ def test_doubt_and_reset(model: Model) -> None:
         with pytest.raises(ObjectClosedError):
             say(session, "x")
         assert not session.is_accepting
-        for call in (lambda: session.say("x"), lambda: session.edit(0, "x")):
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: session.say("x"),
+            lambda: session.edit(0, "x"),
+        )
+        for call in calls:
             with pytest.raises(SessionNotAcceptingError):
                 call()
         assert session.messages == messages
@@ -654,17 +660,17 @@ def test_budgets_are_kept(model: Model) -> None:
     # More than any machine has, and no doubt about which option it was.
     with pytest.raises(MemoryRefusedError, match=f"a checkpoint_bytes below {1 << 61}$"):
         model.session(checkpoint_bytes=1 << 61)
-    for odd in (
+    odd_options: tuple[dict[str, Any], ...] = (
         {"checkpoint_count": 65},
         {"state_bytes": 0},
         {"checkpoint_bytes": -1},
         {"context_tokens": 513},
-    ):
+        {"date": "today"},
+        {"timings": 1},
+    )
+    for odd in odd_options:
         with pytest.raises(OptionRangeError):
             model.session(**odd)
-    for odd_kind in ({"date": "today"}, {"timings": 1}):
-        with pytest.raises(OptionRangeError):
-            model.session(**odd_kind)  # type: ignore[arg-type]
 
 
 def test_a_bound_on_memory_bounds_checkpoints_too(model: Model) -> None:
@@ -674,9 +680,9 @@ def test_a_bound_on_memory_bounds_checkpoints_too(model: Model) -> None:
         assert bounded.session_footprint().checkpoints == 12_345
         with bounded.session() as session:
             assert session.footprint().total == room + 12_345
-            for options in ({}, {"checkpoint_bytes": 0}):
+            for checkpoint_bytes in (None, 0):
                 with pytest.raises(MemoryBudgetError):
-                    bounded.session(**options)
+                    bounded.session(checkpoint_bytes=checkpoint_bytes)
             with pytest.raises(MemoryBudgetError):
                 bounded.generate("x", max_tokens=1)
             assert say(session, TEXTS[0]) == cold(model, [Message("user", TEXTS[0])])

@@ -10,13 +10,15 @@ from sslm.convert.quantize import quantize_rows
 
 
 def correlations_of(inputs: np.ndarray) -> np.ndarray:
-    return (inputs.T @ inputs).astype(np.float64)
+    found: np.ndarray = (inputs.T @ inputs).astype(np.float64)
+    return found
 
 
 def squared_error(codes: np.ndarray, exact: np.ndarray, correlations: np.ndarray) -> np.ndarray:
     """The objective, in units of 2**-20, with errors rounded as the module rounds them."""
     errors = np.rint((exact - codes) * (1 << ERROR_BITS))
-    return np.einsum("nk,kl,nl->n", errors, correlations, errors)
+    found: np.ndarray = np.einsum("nk,kl,nl->n", errors, correlations, errors)
+    return found
 
 
 def plain_flips(code: list[int], exact: list[float], h: list[list[int]]) -> list[int]:

@@ -415,7 +415,12 @@ def test_a_size_is_called_as_the_file_calls_it(
 def test_a_key_that_is_not_there_is_not_blamed(tmp_path: Path) -> None:
     def leave(*suffixes: str) -> Edit:
         keys = [f"llama.{suffix}" for suffix in suffixes]
-        return lambda metadata, _: [metadata.pop(key, None) for key in keys] and None
+
+        def edit(metadata: dict[str, Any], _: object) -> None:
+            for key in keys:
+                metadata.pop(key, None)
+
+        return edit
 
     no_values = leave("attention.value_length")
     for edit, key in (

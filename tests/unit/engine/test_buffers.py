@@ -3,6 +3,7 @@
 import mmap
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,8 @@ def test_a_buffer_is_the_model_of_its_file(path: Path, is_mapped: bool) -> None:
         expected = model.generate("Once", max_tokens=9)
         identity = model.model_id, model.file_sha256
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        for buffer in (content, bytearray(content), _placed(content, 0), mapped):
+        buffers: tuple[Any, ...] = (content, bytearray(content), _placed(content, 0), mapped)
+        for buffer in buffers:
             with sslm.load(buffer, mmap=is_mapped, sha256=identity[1]) as model:
                 assert model.generate("Once", max_tokens=9) == expected
                 assert (model.model_id, model.file_sha256) == identity

@@ -25,7 +25,7 @@ from tests.converted import stories_artifact
 from tests.held_runs import acting
 from tests.unit.engine.lone_runs import lone
 
-PROMPTS = ["Once upon a time", [1, 300, 4], "Lily", ""]
+PROMPTS: list[str | list[int]] = ["Once upon a time", [1, 300, 4], "Lily", ""]
 BAD = [[1, 512], [], [1] * 512, 5, [1, -1]]
 BAD_KINDS = [
     TokenIdRangeError,
@@ -100,8 +100,9 @@ def test_there_are_not_too_many(model: Model, monkeypatch: pytest.MonkeyPatch) -
 def test_options_are_wrong_for_every_row(model: Model) -> None:
     with pytest.raises(OptionRangeError):
         model.generate_many(PROMPTS, max_tokens=0)
+    unknown: dict[str, Any] = {"seeds": 7}
     with pytest.raises(TypeError):
-        model.generate_many(PROMPTS, seeds=7)  # type: ignore[call-arg]
+        model.generate_many(PROMPTS, **unknown)
 
 
 ODD_IDS: list[Any] = [

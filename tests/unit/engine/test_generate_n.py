@@ -20,7 +20,7 @@ from sslm.sampling.seeds import answer_seed
 from tests.converted import talking_artifact
 
 LONG = [1 + n % 60 for n in range(128)]
-PROMPTS = ["Once upon a time", [5], LONG[:64], LONG[:65]]
+PROMPTS: list[str | list[int]] = ["Once upon a time", [5], LONG[:64], LONG[:65]]
 WAYS: list[dict[str, Any]] = [
     {"temperature": 1, "seed": 7, "logprobs": 2},
     {"temperature": 0.8, "repetition_penalty": 1.2, "stop": "a"},

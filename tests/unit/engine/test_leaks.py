@@ -53,9 +53,11 @@ def plain(model: Model) -> None:
 
 
 def refused(model: Model) -> None:
-    for prompt, options in (([1] * 600, {}), ([], {}), ([1, 600], {}), ([1], {"max_tokens": 0})):
+    for prompt in ([1] * 600, [], [1, 600]):
         with pytest.raises(SslmError):
-            model.generate(prompt, **options)
+            model.generate(prompt)
+    with pytest.raises(SslmError):
+        model.generate([1], max_tokens=0)
 
 
 def left_early(model: Model) -> None:

@@ -5,6 +5,7 @@ import copy
 import itertools
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,16 +134,16 @@ def test_odd_options_of_a_request(model: Model, options: dict[str, Any]) -> None
 def test_truths_dates_and_callbacks_are_what_they_say(model: Model) -> None:
     odd: Any
     for odd in ("no", 1, None):
-        call = lambda odd=odd: model.generate_many(["a"], return_errors=odd)  # noqa: E731
-        assert "return_errors" in _message(OptionRangeError, call)
+        asked = partial(model.generate_many, ["a"], return_errors=odd)
+        assert "return_errors" in _message(OptionRangeError, asked)
     for odd in ("2020-01-01", 5):
         for face in (model.chat, model.chat_stream):
-            call = lambda face=face, odd=odd: face(HELLO, date=odd)  # noqa: E731
-            assert "date" in _message(OptionRangeError, call)
+            assert "date" in _message(OptionRangeError, partial(face, HELLO, date=odd))
+    odd = 5
     for call in (
-        lambda: model.stream("a", on_progress=5),
-        lambda: model.chat_stream(HELLO, on_progress=5),
-        lambda: model.verify(on_progress=5),
+        partial(model.stream, "a", on_progress=odd),
+        partial(model.chat_stream, HELLO, on_progress=odd),
+        partial(model.verify, on_progress=odd),
     ):
         assert "on_progress" in _message(OptionRangeError, call)
     with Model(stories_artifact()) as golden:
@@ -155,9 +156,10 @@ def test_a_callback_is_one_also_when_it_comes_late(model: Model) -> None:
 
 
 def test_an_array_without_dimensions_is_not_several(model: Model) -> None:
-    for call in (model.generate_many, model.chat, model.generate):
+    calls: tuple[Callable[[Any], object], ...] = (model.generate_many, model.chat, model.generate)
+    for call in calls:
         with pytest.raises(SslmError):
-            call(np.array(3))  # type: ignore[operator]
+            call(np.array(3))
 
 
 def test_odd_ids_and_texts(model: Model) -> None:

@@ -213,8 +213,13 @@ def test_what_cannot_share_is_refused(options: dict[str, Any], option: str) -> N
             call(stories_artifact(), **options)
 
 
+def run_each(task: Callable[[int], None], count: int) -> None:
+    for index in range(count):
+        task(index)
+
+
 def test_a_hook_stays_here_when_its_model_is_sent(path: Path, expected: sslm.Completion) -> None:
-    hook = ParallelFor(lambda task, count: [task(index) for index in range(count)], max_tasks=3)
+    hook = ParallelFor(run_each, max_tasks=3)
     with Model(path, parallel_for=hook) as model, pickle.loads(pickle.dumps(model)) as other:
         assert other.spec == model.spec
         assert same(other.generate(PROMPT, max_tokens=4), expected)
@@ -222,7 +227,7 @@ def test_a_hook_stays_here_when_its_model_is_sent(path: Path, expected: sslm.Com
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_after_a_fork_a_model_with_a_hook_is_refused_as_any_other(path: Path) -> None:
-    hook = ParallelFor(lambda task, count: [task(index) for index in range(count)], max_tasks=3)
+    hook = ParallelFor(run_each, max_tasks=3)
     with Model(path, parallel_for=hook) as model:
         process = os.fork()
         if process == 0:

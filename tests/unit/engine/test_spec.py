@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -85,17 +85,18 @@ def test_the_hash_is_insisted_on(model: Model) -> None:
 
 
 def test_copies_are_refused_by_name(model: Model) -> None:
-    for make in (copy.copy, copy.deepcopy):
+    makers: tuple[Callable[[object], object], ...] = (copy.copy, copy.deepcopy)
+    for make in makers:
         with pytest.raises(NotCopyableError, match=r"spec\.load"):
             make(model)
     with model.stream(PROMPT) as stream:
-        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        for make in (*makers, pickle.dumps):
             with pytest.raises(NotCopyableError, match="stream"):
                 make(stream)
     from sslm.runtime.sequences.options import SequenceOptions
 
     with model._runner.sequence(SequenceOptions(context_tokens=2)) as sequence:
-        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        for make in (*makers, pickle.dumps):
             with pytest.raises(NotCopyableError, match="sequence"):
                 make(sequence)
 

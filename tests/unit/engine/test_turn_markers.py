@@ -14,7 +14,7 @@ PROMPT = "Once upon a time"
 PLACE = 9
 
 
-def write_with_marker(path: Path, spelling: str, template: str | None) -> tuple[int, ...]:
+def write_with_marker(path: Path, spelling: str, template: str | None) -> list[int]:
     """Write stories260K with an answer's token as a marker that its file calls user-defined.
 
     Returns:

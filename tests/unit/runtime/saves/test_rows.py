@@ -52,7 +52,7 @@ def test_one_code_is_found_at_every_place_and_address(at: int) -> None:
     for shift in (0, 1, 2):
         block = np.zeros(2 * 131 + shift, np.uint8)
         block[2 * at + shift :][:2] = np.frombuffer(np.array([-32640], "<i2").tobytes(), np.uint8)
-        start, view = borrow(library.ffi, "uint8_t *", memoryview(block)[shift:])
+        start, view = borrow(library.ffi, "uint8_t *", block.data[shift:])
         with view:
             assert not library.lib.sslm_native_codes_within(start, 131, 32639)
             assert library.lib.sslm_native_codes_within(start, at, 32639)

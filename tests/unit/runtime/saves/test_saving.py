@@ -66,7 +66,7 @@ def poisoned_pool(plan: ReferencePlan, seed: int, page_count: int = 12) -> KvPoo
     size = kv_pool_size_bytes(layout, page_count)
     block = np.random.default_rng(seed).integers(0, 256, size + 64, np.uint8)
     start = -block.ctypes.data % 64
-    return KvPool(layout, page_count, memoryview(block)[start : start + size])
+    return KvPool(layout, page_count, block.data[start : start + size])
 
 
 def test_a_save_of_every_slice_leads_to_the_same_end(plan: ReferencePlan) -> None:

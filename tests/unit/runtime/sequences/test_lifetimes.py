@@ -21,6 +21,7 @@ from sslm.runtime.sequences.prefix import Prefix
 from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.sequences.snapshot import Snapshot
 from sslm.runtime.slices.stepper import advance
+from tests.plan_doubles import PlanDouble
 from tests.runtime_cases import Case, refused, seen
 
 PROMPT = [index * 5 % 37 for index in range(70)]
@@ -229,26 +230,18 @@ def test_a_released_sequence_is_good_for_nothing(case: Case) -> None:
     case.require_as_alone(other, PROMPT)
 
 
-class Closing:
+class Closing(PlanDouble):
     """A plan during whose run somebody else closes a sequence."""
 
     def __init__(self, case: Case, victim: Sequence) -> None:
-        self._plan = case.plan
+        super().__init__(case.plan)
         self._victim = victim
-        self.program = case.program
-        self.scratch_size_bytes = 0
 
     def advance(self, *arguments: Any, **options: Any) -> None:
         thread = threading.Thread(target=self._victim.close)
         thread.start()
         thread.join()
-        self._plan.advance(*arguments, **options)
-
-    def run(self, *arguments: Any, **options: Any) -> None:
-        self._plan.run(*arguments, **options)
-
-    def close(self) -> None:
-        self._plan.close()
+        super().advance(*arguments, **options)
 
 
 @pytest.mark.published_call(

@@ -109,7 +109,7 @@ def test_packing_is_what_the_description_says(
 ) -> None:
     pool = _random_pool(seed)
     expected = _packed_with_numpy(pool, LAYOUT, pages, first, stops)
-    assert pack_rows(LAYOUT, memoryview(pool), pages, first, stops) == expected
+    assert pack_rows(LAYOUT, pool.data, pages, first, stops) == expected
     assert packed_size_bytes(LAYOUT, first, stops) == len(expected)
     assert absent_halves_are_zero(LAYOUT, first, stops, expected)
 
@@ -127,11 +127,11 @@ def test_what_does_not_exist_is_neither_packed_nor_written(
     ):
         there.codes[0][:], there.codes[1][:] = here.codes
         there.exponents[:] = here.exponents
-    packed = pack_rows(LAYOUT, memoryview(stale), pages, first, stops)
+    packed = pack_rows(LAYOUT, stale.data, pages, first, stops)
     assert CANARY not in packed
 
     target = np.full_like(source, CANARY)
-    unpack_rows(LAYOUT, memoryview(target), pages, first, stops, packed)
+    unpack_rows(LAYOUT, target.data, pages, first, stops, packed)
     # Only the absent half of a pair may differ from what stood there, and is zero.
     changed = target != stale
     assert not target[changed].any()
@@ -162,8 +162,8 @@ def test_other_pages_stay_as_they_are() -> None:
     source, target = _random_pool(5), _random_pool(6)
     before = target.copy()
     stops = [130] * 4
-    packed = pack_rows(LAYOUT, memoryview(source), [0, 1, 2], 64, stops)
-    unpack_rows(LAYOUT, memoryview(target), [6, 4, 2], 64, stops, packed)
+    packed = pack_rows(LAYOUT, source.data, [0, 1, 2], 64, stops)
+    unpack_rows(LAYOUT, target.data, [6, 4, 2], 64, stops, packed)
     pages = target.reshape(POOL_PAGES, -1)
     assert (pages[[0, 1, 3, 5, 6]] == before.reshape(POOL_PAGES, -1)[[0, 1, 3, 5, 6]]).all()
-    assert pack_rows(LAYOUT, memoryview(target), [6, 4, 2], 64, stops) == packed
+    assert pack_rows(LAYOUT, target.data, [6, 4, 2], 64, stops) == packed

@@ -30,6 +30,7 @@ from sslm.runtime.sequences.sequence import Sequence
 from sslm.runtime.slices.stepper import advance, finished
 from tests.data import shared_data
 from tests.eager_runs import at_once
+from tests.plan_doubles import PlanDouble
 from tests.tiny_models import ALL_UNITS, MODEL_ID, Outcome, generate, quantized, tiny_llama
 from tests.toy_programs import moving_average_model
 
@@ -133,21 +134,19 @@ def test_pushing_one_token_at_a_time(case: Case) -> None:
 # What advance itself promises.
 
 
-class Recorder:
+class Recorder(PlanDouble):
     """A plan that notes its runs."""
 
     def __init__(self) -> None:
         model = moving_average_model()
-        self._plan = ReferencePlan(model.program, model.tensors)
-        self.program = model.program
-        self.scratch_size_bytes = 0
+        super().__init__(ReferencePlan(model.program, model.tensors))
         self.runs: list[tuple[int, int, list[int]]] = []
 
     def run(
         self, first: int, last: int, spans: Spans[Span], *, cancel: memoryview | None = None
     ) -> None:
         self.runs.append((first, last, [span.row_count for span in spans]))
-        self._plan.run(first, last, spans, cancel=cancel)
+        super().run(first, last, spans, cancel=cancel)
 
     def advance(
         self,
@@ -166,9 +165,6 @@ class Recorder:
             budget_units=budget_units,
             row_count_max=row_count_max,
         )
-
-    def close(self) -> None:
-        self._plan.close()
 
     def sequence(self, token_count: int) -> Sequence:
         pool = KvPool(self.program.state_layout, 4)
@@ -276,11 +272,8 @@ def test_a_plan_that_refuses_the_call_ends_no_chunk(backend: str, budget_units: 
         assert (sequence.token_ids, sequence.pending_count) == seen
 
 
-class BusyPlan:
+class BusyPlan(PlanDouble):
     """Another thread is running it."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.program = plan.program
 
     def advance(self, *_: object, **__: object) -> None:
         raise PlanBusyError

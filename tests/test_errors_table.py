@@ -249,8 +249,9 @@ def _example(cause: Raised) -> SslmError:
     kind = cause.kind
     if issubclass(kind, ManyCausesError):
         # Some messages have a format that only numbers have.
-        names = kind.causes[cause.number].facts
-        return kind(cause.number, **{name: index for index, name in enumerate(names, 1)})
+        facts_of_cause = kind.causes[cause.number].facts
+        numbered = {name: index for index, name in enumerate(facts_of_cause, 1)}
+        return kind(cause.number, **numbered)
     hints = typing.get_type_hints(kind)
     names = [
         name

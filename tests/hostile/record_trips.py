@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sslm.answer_schemas.schema import Schema
 from sslm.engine.model import Model
@@ -40,8 +41,13 @@ def record_subjects() -> Iterator[RecordSubject]:
         yield RecordSubject("record, segments", model, path.read_bytes())
         model.generate(_PROMPT, max_tokens=9, record=path, stop=["zzz", " w"], stop_token_ids=[7])
         yield RecordSubject("record, stops", model, path.read_bytes())
-        biases = {5: "-2.5", 60: 3}
-        drawn = {"temperature": 2, "top_p": "0.9", "seed": 7, "frequency_penalty": 1}
+        biases: dict[int, Any] = {5: "-2.5", 60: 3}
+        drawn: dict[str, Any] = {
+            "temperature": 2,
+            "top_p": "0.9",
+            "seed": 7,
+            "frequency_penalty": 1,
+        }
         model.generate(_PROMPT, max_tokens=4, record=path, logit_bias=biases, **drawn)
         yield RecordSubject("record, sampled", model, path.read_bytes())
         model.generate(_PROMPT, max_tokens=4, record=path, damping="0.9", repetition_penalty=2)

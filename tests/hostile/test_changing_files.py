@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,7 @@ def test_half_of_another_version_is_refused(path: Path, monkeypatch: pytest.Monk
     other = other_artifact(path)
     fill = file_bytes._fill
 
-    def fill_and_change(file: mapped_file.FileIO, memory: memoryview) -> None:
+    def fill_and_change(file: FileIO, memory: memoryview) -> None:
         half = memory.nbytes // 2
         fill(file, memory[:half])
         overwrite(path, other)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import prod
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,8 @@ def refused(data: bytes, error: Kind) -> SslmError:
     assert calls.count < 10_000
     assert peak_bytes < 100_000 + 8 * len(data)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    return caught.value
+    found: SslmError = caught.value
+    return found
 
 
 def with_keys(*entries: bytes) -> bytes:
@@ -371,7 +373,7 @@ def _size_bytes(kind: TensorType, shape: tuple[int, ...]) -> float:
 
 
 def small_file() -> bytes:
-    metadata = {
+    metadata: dict[str, Any] = {
         "general.architecture": "llama", "n": 3, "f": 0.5, "b": True,
         "tokens": ["a", "größer", ""], "ids": [1, -2],
         "flags": Typed("array", [True, False], "bool"),

@@ -4,6 +4,7 @@ Every file is a whole model but for the one defect, and is taken through all of 
 """
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -155,7 +156,7 @@ def without(name: str) -> Tensors:
     return {key: tensor for key, tensor in model_tensors(260).items() if key != name}
 
 
-FIVE = {
+FIVE: dict[str, tuple[Callable[[], bytes], object]] = {
     "unsupported architecture": (
         lambda: byte_level(general__architecture="mamba"),
         model_errors.UnsupportedArchitectureError,

@@ -3,6 +3,8 @@
 Every file is a whole model but for the one defect.
 """
 
+from collections.abc import Callable
+
 import pytest
 
 from sslm import limits
@@ -57,7 +59,7 @@ def test_a_byte_token_of_a_byte_level_vocabulary() -> None:
         load(byte_level(tokenizer__ggml__token_type=[6] + [1] * 257 + [3, 4]))
 
 
-TOKENIZER_DEFECTS = {
+TOKENIZER_DEFECTS: dict[str, tuple[Callable[[], bytes], object]] = {
     "scores as u8": (
         lambda: sentencepiece(tokenizer__ggml__scores=Typed("array", [0] * 263, "u8")),
         Status.GGUF_WRONG_VALUE_TYPE,

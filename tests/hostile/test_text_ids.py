@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sslm.answering.cutoff import Cutoff
-from sslm.answering.generation import Generation, Request
+from sslm.answering.generation import Generation
+from sslm.answering.request import Request
 from sslm.artifact import TokenPair, read_artifact
 from sslm.artifact.golden import encode_golden
 from sslm.artifact.tokenizer_section import encode_vocabulary

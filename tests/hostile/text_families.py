@@ -105,7 +105,7 @@ def _gemma(messages: Sequence[Message]) -> Prompt:
 
 
 def _mistral(messages: Sequence[Message]) -> Prompt:
-    prompt = [Control("<s>")]
+    prompt: Prompt = [Control("<s>")]
     for one in messages:
         is_user = one.role == "user"
         said = [Control("[INST]"), " ", one.content, " ", Control("[/INST]")]

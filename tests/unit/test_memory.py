@@ -105,7 +105,7 @@ def test_new_memory_is_zero_and_writable(size: int) -> None:
     assert len(block) == size
     assert block[:] == bytes(size)
     block[size - 1 : size] = b"z"
-    assert block[size - 1 : size] == b"z"
+    assert bytes(block[size - 1 : size]) == b"z"
 
 
 @pytest.mark.parametrize("size", [0, -1, 1 << 62])
@@ -122,14 +122,15 @@ def test_new_memory_is_not_shared_with_a_child() -> None:
         block[:] = b"z"
 
     in_child(write)
-    assert block[:] == b"\0"
+    assert bytes(block) == b"\0"
 
 
 class Advised:
     """A map that notes what it is told, or refuses."""
 
     def __init__(self, size: int, error: OSError | None = None) -> None:
-        self.size, self.error, self.told = size, error, []
+        self.size, self.error = size, error
+        self.told: list[int] = []
 
     def __len__(self) -> int:
         return self.size
@@ -147,27 +148,27 @@ class Advised:
 def test_small_blocks_are_left_alone(
     size: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory.mmap, "MADV_HUGEPAGE", 14, raising=False)
-    monkeypatch.setattr(memory.mmap, "PAGESIZE", 4096)
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 14, raising=False)
+    monkeypatch.setattr(mmap, "PAGESIZE", 4096)
     block = Advised(size)
     prefer_huge_pages(block)  # type: ignore[arg-type]
     assert block.told == [14] * is_told
 
 
 def test_a_system_that_refuses_the_advice_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory.mmap, "MADV_HUGEPAGE", 14, raising=False)
-    monkeypatch.setattr(memory.mmap, "PAGESIZE", 4096)
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 14, raising=False)
+    monkeypatch.setattr(mmap, "PAGESIZE", 4096)
     block = Advised(SIZE, OSError(22, "Invalid argument"))
     prefer_huge_pages(block)  # type: ignore[arg-type]
     assert block.told == [14]
 
 
 def without_the_advice(patch: pytest.MonkeyPatch) -> None:
-    patch.delattr(memory.mmap, "MADV_HUGEPAGE", raising=False)
+    patch.delattr(mmap, "MADV_HUGEPAGE", raising=False)
 
 
 def with_pages_of_64_kib(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory.mmap, "PAGESIZE", 65536)
+    patch.setattr(mmap, "PAGESIZE", 65536)
 
 
 @pytest.mark.parametrize("system", [without_the_advice, with_pages_of_64_kib])
@@ -182,7 +183,7 @@ def test_other_systems_are_not_asked(
 
 def test_memory_without_private_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Windows, where there is neither the flag nor the advice."""
-    monkeypatch.delattr(memory.mmap, "MAP_PRIVATE", raising=False)
+    monkeypatch.delattr(mmap, "MAP_PRIVATE", raising=False)
     assert anonymous_memory(5)[:] == bytes(5)
 
 

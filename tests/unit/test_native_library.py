@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def _numbers(text: str) -> dict[str, int]:
 
 
 @pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder that stands in for the package's own; what it finds there is not remembered."""
     monkeypatch.setattr(sys.modules["sslm"], "__path__", [str(tmp_path)])
     load_library.cache_clear()

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,13 @@ def _killed_at(step: int, path: Path) -> bool:
         # Python tells of everything it does with files but of writing and of syncing them.
         sys.addaudithook(count)
         sync = os.fsync
-        os.fsync = lambda handle: (count("before", ()), sync(handle), count("after", ()))[1]
+
+        def sync_and_count(fd: Any) -> None:
+            count("before", ())
+            sync(fd)
+            count("after", ())
+
+        os.fsync = sync_and_count
         write_saved_file(path, NEW)
         os._exit(0)
     finally:

@@ -45,7 +45,7 @@ def test_every_byte_of_the_panels_is_checked(rows: int, columns: int) -> None:
         changed[offset] = 0x80
         with raises(Status.SSLM_WEIGHT_CODE) as caught:
             check_tensor(panel_tensor(rows, columns, bytes(changed)))
-        assert caught.value.offset_bytes == offset
+        assert caught.value.facts()["offset_bytes"] == offset
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_every_byte_of_int4_panels_is_checked(rows: int, columns: int) -> None:
                 with raises(expected) as caught:
                     check_tensor(tensor)
                 if expected is not Status.SSLM_PANEL_PADDING:
-                    assert caught.value.offset_bytes == offset
+                    assert caught.value.facts()["offset_bytes"] == offset
 
 
 @pytest.mark.parametrize(

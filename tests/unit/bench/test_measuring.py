@@ -1,5 +1,7 @@
 """Measurements: what is derived from the seconds, and what running the cases leaves."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from sslm.artifact import Artifact, read_artifact
@@ -15,7 +17,7 @@ GENERATION = Case(kind="generation", tokens=4, batch=2)
 
 
 @pytest.fixture(scope="module")
-def artifact() -> Artifact:
+def artifact() -> Iterator[Artifact]:
     with read_artifact(stories_artifact(), mmap=True) as opened:
         yield opened
 

@@ -1,5 +1,7 @@
 """Bytes and products, counted by hand for the small model."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from sslm.artifact import Artifact, read_artifact
@@ -10,7 +12,7 @@ from tests.converted import stories_artifact
 
 
 @pytest.fixture(scope="module")
-def artifact() -> Artifact:
+def artifact() -> Iterator[Artifact]:
     with read_artifact(stories_artifact(), mmap=True) as opened:
         yield opened
 

@@ -25,6 +25,7 @@ def test_the_pins_of_every_known_model_are_well_formed() -> None:
         for file in (known.wheel, known.source):
             assert len(bytes.fromhex(file.sha256)) == 32
             assert file.size_bytes > 0
+        assert known.artifact_sha256 is not None
         assert len(bytes.fromhex(known.artifact_sha256)) == 32
     assert DEFAULT_NAME in KNOWN_MODELS
 

@@ -254,7 +254,8 @@ def expect_failure(source: Path, out: Path, error: Kind) -> SslmError:
         convert_gguf(source, out)
     assert names(out.parent) == before
     assert out.read_bytes() == b"older"
-    return caught.value
+    found: SslmError = caught.value
+    return found
 
 
 def test_an_artifact_that_fails_verification_gets_no_name(

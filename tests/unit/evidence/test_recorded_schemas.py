@@ -4,6 +4,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_a_record_is_the_same_token_by_token(model: Model, tmp_path: Path, way: 
             report = replayed(
                 model,
                 record,
-                open_it=lambda name=backend: open_backend(name, tier="auto", threads=1),
+                open_it=partial(open_backend, backend, tier="auto", threads=1),
             )
             assert report.identical
             assert report.digest == record.digest.hex()

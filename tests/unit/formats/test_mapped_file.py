@@ -118,10 +118,8 @@ def test_many_maps_leave_nothing_behind(path: Path) -> None:
 
 @pytest.mark.usefixtures("misplaced")
 def test_a_refusal_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sslm.formats import mapped_file as aligned_map
-
     # Then the map would be neither shared nor private.
-    monkeypatch.setattr(aligned_map.mmap, "MAP_SHARED", 0)
+    monkeypatch.setattr(mmap, "MAP_SHARED", 0)
     with pytest.raises(UnreadableFileError, match="Invalid argument"):
         MappedFile(path)
     assert map_count(path) == 0

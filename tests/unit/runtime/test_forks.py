@@ -73,6 +73,11 @@ def test_a_child_is_refused_by_name_and_may_let_go(plan: Plan) -> None:
     prefix.freeze()
     snapshot, blob = sequence.snapshot(), save(sequence)
     options = SequenceOptions(context_tokens=200)
+
+    def compute_and_freeze() -> None:
+        run(plan, unfrozen.sequence)
+        unfrozen.freeze()
+
     calls: tuple[Callable[[], object], ...] = (
         pool.hold,
         lambda: pool.free_page_count,
@@ -88,7 +93,7 @@ def test_a_child_is_refused_by_name_and_may_let_go(plan: Plan) -> None:
         lambda: sequence.push([1]),
         lambda: sequence.prefill([1]),
         lambda: sequence.adopt(snapshot),
-        lambda: run(plan, unfrozen.sequence) or unfrozen.freeze(),
+        compute_and_freeze,
         lambda: prefix.adopt_into(sequence),
         lambda: save(sequence),
         lambda: save(snapshot),

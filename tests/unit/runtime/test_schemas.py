@@ -1,6 +1,7 @@
 """A sequence that follows a schema, however it is computed."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def begun(
     schema: BoundSchema,
     choice: Choice | None = None,
     answer_tokens: int | None = None,
-    **options: object,
+    **options: Any,
 ) -> Sequence:
     sequence = case.sequence(chooses=True, **options)
     sequence.bind(schema, answer_tokens=answer_tokens)

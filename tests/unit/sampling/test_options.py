@@ -83,27 +83,33 @@ def test_damping_becomes_integers() -> None:
     assert _choice(damping="31.99998").damping == 2**20 - 1
 
 
+OUT_OF_RANGE: dict[str, tuple[Any, ...]] = {
+    "temperature": (-1, 0.001, 100.1, float("nan"), True, "hot", []),
+    "top_k": (-1, 2**20 + 1, 1.0, "5", False),
+    "top_p": (0, 1.000001, -0.1, "1e-7", True, float("inf")),
+    "min_p": (-0.1, 1.1, True),
+    "seed": (-1, 2**64, 1.0, "7", True),
+    "repetition_penalty": (0, 0.001, 101, True),
+    "presence_penalty": (-2.1, 2.000001, True),
+    "frequency_penalty": (-2.1, 2.000001, 10**400),
+    "logit_bias": (
+        *([], "x", 5, {1000: 1}, {-1: 1}, {True: 1}),
+        *({"5": 1}, {5: 101}, {5: None}, {5: True}, {5.0: 1}),
+        dict.fromkeys(range(limits.LOGIT_BIAS_COUNT_MAX + 1), 1),
+    ),
+    "damping": (-0.1, 32, "31.99999", True),
+}
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
-    [
-        *(("temperature", value) for value in (-1, 0.001, 100.1, float("nan"), True, "hot", [])),
-        *(("top_k", value) for value in (-1, 2**20 + 1, 1.0, "5", False)),
-        *(("top_p", value) for value in (0, 1.000001, -0.1, "1e-7", True, float("inf"))),
-        *(("min_p", value) for value in (-0.1, 1.1, True)),
-        *(("seed", value) for value in (-1, 2**64, 1.0, "7", True)),
-        *(("repetition_penalty", value) for value in (0, 0.001, 101, True)),
-        *(("presence_penalty", value) for value in (-2.1, 2.000001, True)),
-        *(("frequency_penalty", value) for value in (-2.1, 2.000001, 10**400)),
-        *(("logit_bias", value) for value in ([], "x", 5, {1000: 1}, {-1: 1}, {True: 1})),
-        *(("logit_bias", value) for value in ({"5": 1}, {5: 101}, {5: None}, {5: True}, {5.0: 1})),
-        ("logit_bias", dict.fromkeys(range(limits.LOGIT_BIAS_COUNT_MAX + 1), 1)),
-        *(("damping", value) for value in (-0.1, 32, "31.99999", True)),
-    ],
+    [(option, value) for option, values in OUT_OF_RANGE.items() for value in values],
     ids=lambda value: repr(value)[:30],
 )
-def test_what_is_out_of_range_is_refused_by_name(option: str, value: object) -> None:
+def test_what_is_out_of_range_is_refused_by_name(option: str, value: Any) -> None:
+    options: Any = {option: value}
     with pytest.raises(OptionRangeError) as raised:
-        seeded_choice({option: value}, 2000 if value and len(str(value)) > 99 else VOCAB_SIZE)  # type: ignore[misc, arg-type]
+        seeded_choice(options, 2000 if value and len(str(value)) > 99 else VOCAB_SIZE)
     assert raised.value.option == option
 
 

@@ -69,6 +69,7 @@ def strings(  # noqa: PLR0911, PLR0912 - one branch a kind of expression
             return frozenset(s for s in inside if not any(s[:n] in inside for n in range(len(s))))
         case Whole(part) | Named(part):
             return strings(part, longest)
+    raise TypeError(f"{language!r} is no language")
 
 
 def _combined(parts: st.SearchStrategy[Language]) -> st.SearchStrategy[Language]:

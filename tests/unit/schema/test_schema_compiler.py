@@ -164,9 +164,10 @@ def test_a_text_with_more_states_than_any_automaton_is_refused() -> None:
 
 
 def test_options_of_another_kind_are_refused_by_name() -> None:
-    for documents in (3, ["urn:x"], {3: {}}):
+    odd_documents: tuple[Any, ...] = (3, ["urn:x"], {3: {}})
+    for documents in odd_documents:
         with pytest.raises(OptionRangeError, match="documents"):
-            SchemaOptions(documents=documents)  # type: ignore[arg-type]
+            SchemaOptions(documents=documents)
     with pytest.raises(OptionRangeError, match="budget"):
         compile_schema({}, budget=3)  # type: ignore[arg-type]
 

@@ -212,7 +212,7 @@ def test_what_begins_or_ends_a_sequence_is_structure_whatever_its_type() -> None
     fields = byte_level_fields()
     kinds = bytearray(fields["token_types"])
     kinds[259] = kinds[256] = kinds[10] = TokenType.USER_DEFINED
-    changes = {"tokens": (*fields["tokens"][:10], "\n", *fields["tokens"][11:])}
+    changes: dict[str, Any] = {"tokens": (*fields["tokens"][:10], "\n", *fields["tokens"][11:])}
     changes |= {"token_types": bytes(kinds), "end_token_ids": (10, 256, 259), "bos_token_id": 262}
     vocabulary = Vocabulary(**fields | changes)
     structure = structure_of(vocabulary, None)

@@ -12,6 +12,7 @@ import pytest
 from sslm.errors.reading import UnreadableFileError
 from sslm.errors.status import Status
 from sslm.formats.gguf.file import GgufFile, read_gguf
+from sslm.formats.gguf.metadata import MetadataArray
 from sslm.formats.gguf.types import ValueType
 from tests.call_count import calls_of
 from tests.causes import raises
@@ -56,6 +57,7 @@ def test_every_value_type_and_both_versions(version: int) -> None:
 def test_arrays_of_every_value_type(item_type: str, count: int) -> None:
     value = 0.5 if item_type.startswith("f") else SCALARS[item_type]
     array = metadata_file({"a": Typed("array", [value] * count, item_type)}).metadata["a"].value
+    assert isinstance(array, MetadataArray)
     assert array.count == count
     assert array.items() == (value,) * count
 
@@ -63,7 +65,9 @@ def test_arrays_of_every_value_type(item_type: str, count: int) -> None:
 def test_a_false_bool_and_a_bool_array() -> None:
     metadata = metadata_file({"no": False, "mixed": Typed("array", [True, False], "bool")}).metadata
     assert metadata.boolean("no") is False
-    assert metadata["mixed"].value.items() == (True, False)
+    mixed = metadata["mixed"].value
+    assert isinstance(mixed, MetadataArray)
+    assert mixed.items() == (True, False)
 
 
 def test_tensors_have_outermost_first_shapes_and_exact_bytes(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_change_that_is_not_sealed_is_refused(saved: SavedRecord) -> None:
         changed[offset] ^= 0x01
         error = RecordIntegrityError if offset >= 32 else ArtifactError
         with raises(error):
-            read_record(changed)
+            read_record(bytes(changed))
 
 
 @RECORDS

@@ -89,7 +89,7 @@ def test_a_change_that_is_not_sealed_is_refused(saved: SavedSequence) -> None:
         changed = bytearray(blob)
         changed[offset] ^= 0x01
         with pytest.raises(ArtifactError):
-            read_save(changed)
+            read_save(bytes(changed))
 
 
 @RECORDS
@@ -207,7 +207,7 @@ def test_damage_is_told_from_change() -> None:
     blob = bytearray(encode_save(SAVED))
     blob[-1] ^= 1
     with pytest.raises(SaveIntegrityError):
-        read_save(blob)
+        read_save(bytes(blob))
 
 
 def test_unknown_features_are_refused_by_name() -> None:

@@ -370,11 +370,12 @@ def test_places_in_a_schema(llama: ReferencePlan) -> None:
         sequence.decode()
         run(llama, sequence)
         saved = read_save(save(sequence))
-    assert saved.schema is not None
+    bound_schema = saved.schema
+    assert bound_schema is not None
     assert saved.memory is not None
 
     def lie(**changes: Any) -> SslmError:
-        schema_lie = replace(saved.schema, **changes)
+        schema_lie = replace(bound_schema, **changes)
         pool, blob = new_pool(llama), encode_save(replace(saved, schema=schema_lie))
         with pytest.raises(SslmError) as caught:
             restore(blob, llama.program, pool, MODEL_ID, OPTIONS, schema=schema)

@@ -75,7 +75,7 @@ def _sound(first: int, stops: list[int]) -> bytearray:
 @pytest.mark.parametrize("stops", [[64, 64], [65, 64], [67, 129], [192, 63]])
 def test_one_number_beyond_its_bound_is_found_in_every_row(stops: list[int]) -> None:
     packed = _sound(0, stops)
-    require_bounded_rows(LAYOUT, 0, stops, packed)
+    require_bounded_rows(LAYOUT, 0, stops, memoryview(packed))
     at = 0
     for run in packed_runs(LAYOUT, 0, stops):
         exponents = at + 2 * run.code_count
@@ -84,7 +84,7 @@ def test_one_number_beyond_its_bound_is_found_in_every_row(stops: list[int]) -> 
             changed = bytearray(packed)
             changed[offset - 1 : offset + 1] = (32640).to_bytes(2, "little")
             with pytest.raises(SaveCodeError) as code_error:
-                require_bounded_rows(LAYOUT, 0, stops, changed)
+                require_bounded_rows(LAYOUT, 0, stops, memoryview(changed))
             facts = code_error.value.facts()
             assert facts == {"state": run.state.name, "found": 32640, "largest": 32639}
         at = exponents + run.exponent_count
@@ -92,32 +92,32 @@ def test_one_number_beyond_its_bound_is_found_in_every_row(stops: list[int]) -> 
             changed = bytearray(packed)
             changed[offset] = 18
             with pytest.raises(SaveExponentError) as error:
-                require_bounded_rows(LAYOUT, 0, stops, changed)
+                require_bounded_rows(LAYOUT, 0, stops, memoryview(changed))
             assert error.value.facts() == {"state": run.state.name, "found": 18, "largest": 17}
 
 
 def test_pages_are_held_to_the_same_bounds() -> None:
-    page = _sound(0, [64, 64])
+    page = bytes(_sound(0, [64, 64]))
     assert len(page) == LAYOUT.page_size_bytes
     require_bounded_pages(LAYOUT, [page, page])
     spoiled = bytearray(page)
     spoiled[-1] = 255
     with pytest.raises(SaveExponentError):
-        require_bounded_pages(LAYOUT, [page, spoiled])
+        require_bounded_pages(LAYOUT, [page, bytes(spoiled)])
     spoiled = bytearray(page)
     spoiled[0:2] = b"\0\x80"
     with pytest.raises(SaveCodeError) as caught:
-        require_bounded_pages(LAYOUT, [spoiled, page])
+        require_bounded_pages(LAYOUT, [bytes(spoiled), page])
     assert caught.value.found == -32768
 
 
 def test_what_does_not_exist_is_zero() -> None:
     stops = [3, 3]
     packed = _sound(0, stops)
-    require_bounded_rows(LAYOUT, 0, stops, packed)
+    require_bounded_rows(LAYOUT, 0, stops, memoryview(packed))
     # Keys of two heads, then two pairs of five values of the first head of values.
     odd_half = 2 * (3 * 3 * 2 + 3) + 20 + 2
     assert packed[odd_half : odd_half + 2] == b"\0\0"
     packed[odd_half] = 1
     with pytest.raises(SaveAbsentRowError):
-        require_bounded_rows(LAYOUT, 0, stops, packed)
+        require_bounded_rows(LAYOUT, 0, stops, memoryview(packed))

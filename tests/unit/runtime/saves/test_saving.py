@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,9 +55,9 @@ def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def restored(
-    plan: ReferencePlan, blob: bytes, pool: KvPool | None = None, **options: object
+    plan: ReferencePlan, blob: bytes | memoryview, pool: KvPool | None = None, **options: Any
 ) -> Sequence:
-    merged = replace(OPTIONS, **options)  # type: ignore[arg-type]
+    merged = replace(OPTIONS, **options)
     return restore(blob, plan.program, pool or new_pool(plan), MODEL_ID, merged)
 
 
@@ -278,7 +279,7 @@ def test_a_save_takes_what_its_tokens_take(plan: ReferencePlan) -> None:
     assert pool.held_page_count == 0
 
 
-def save_of(plan: ReferencePlan, token_count: int, **options: object) -> bytes:
+def save_of(plan: ReferencePlan, token_count: int, **options: Any) -> bytes:
     with new_sequence(plan, new_pool(plan), **options) as sequence:
         sequence.push([3] * token_count)
         run(plan, sequence)

@@ -152,10 +152,10 @@ def test_an_absent_half_that_is_not_zero_is_seen(where: int) -> None:
     assert len(packed) == 2 * 2 * 3 * 4 + 2 * 3
     for head in (1, 2):
         packed[24 * head + where] = 1
-        assert not absent_halves_are_zero(layout, 0, [3], packed)
+        assert not absent_halves_are_zero(layout, 0, [3], bytes(packed))
         packed[24 * head + where] = 0
     packed[24 - 3] = 1
-    assert absent_halves_are_zero(layout, 0, [3], packed)
+    assert absent_halves_are_zero(layout, 0, [3], bytes(packed))
 
 
 def test_other_pages_stay_as_they_are() -> None:

@@ -1,6 +1,7 @@
 """Calls on schemas: bound to sequences and prefixes, content taken in, dead ends."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
@@ -29,7 +30,17 @@ PROMPT = [index * 5 % 37 for index in range(70)]
 LONG = [index * 3 % 37 for index in range(140)]
 
 
-def answered(case: Case, sequence: Sequence, count: int = 9) -> tuple[object, ...]:
+class Answered(NamedTuple):
+    """All that must be equal of two answers."""
+
+    ids: list[int]
+    digest: bytes | None
+    selected: int | None
+    forced_tokens: int
+    is_accepting: bool
+
+
+def answered(case: Case, sequence: Sequence, count: int = 9) -> Answered:
     """Let a sequence choose some tokens, and return all that must be equal."""
     case.run(sequence)
     ids: list[int] = []
@@ -37,10 +48,12 @@ def answered(case: Case, sequence: Sequence, count: int = 9) -> tuple[object, ..
         ids += sequence.decode_span(count - len(ids))
         case.run(sequence)
     stats = sequence.stats()
-    return ids, sequence.digest, sequence.selected, stats.forced_tokens, stats.is_accepting
+    return Answered(
+        ids, sequence.digest, sequence.selected, stats.forced_tokens, stats.is_accepting
+    )
 
 
-def lone(case: Case, schema: BoundSchema | None, prompt: list[int]) -> tuple[object, ...]:
+def lone(case: Case, schema: BoundSchema | None, prompt: list[int]) -> Answered:
     with case.sequence() as sequence:
         sequence.bind(schema)
         sequence.push(prompt)
@@ -162,7 +175,7 @@ def test_content_leads_the_answer_on(case: Case) -> None:
         sequence.prefill_content(ids)
         assert sequence.stats().forced_tokens == len(ids)
         left, right = answered(case, sequence), answered(case, chosen)
-        assert left[:3] == right[:3]
+        assert (left.ids, left.digest, left.selected) == (right.ids, right.digest, right.selected)
         assert text_of(sequence.token_ids[len(PROMPT) :]).startswith(b"abbagcd")
 
 
@@ -221,7 +234,7 @@ def test_content_that_does_not_fit_is_not_taken_in(case: Case) -> None:
             # By letters, as many as that: one of the two pairs has to be one token.
             sequence.prefill_content([0, 1, 1, 0, 6, 2, 2, 2])
         assert sequence.pending_count == len(PROMPT) + caught.value.consumed_tokens
-        assert len(answered(case, sequence)[0]) == schema.shortest - caught.value.consumed_tokens
+        assert len(answered(case, sequence).ids) == schema.shortest - caught.value.consumed_tokens
 
 
 # Dead ends.
@@ -235,7 +248,7 @@ def test_a_dead_end_changes_nothing_and_comes_again(case: Case) -> None:
     with case.sequence() as sequence:
         sequence.bind(schema)
         sequence.push(PROMPT)
-        ids = answered(case, sequence, 30)[0]
+        ids = answered(case, sequence, 30).ids
         for _ in range(3):
             with refused(SchemaDeadEndError, sequence):
                 sequence.decode()
@@ -247,7 +260,7 @@ def test_a_dead_end_changes_nothing_and_comes_again(case: Case) -> None:
         case.run(sequence)
         sequence.reset()
         sequence.push(PROMPT)
-        assert answered(case, sequence, 30)[0] == ids
+        assert answered(case, sequence, 30).ids == ids
     case.require_as_alone(neighbour, PROMPT)
 
 
@@ -358,6 +371,7 @@ def test_a_snapshot_is_adopted_within_another_number_of_tokens(case: Case) -> No
         source.prefill_content(content)
         case.run(source)
         snapshot = source.snapshot()
+    assert snapshot.schema is not None
     needed = len(content) + schema.distance(snapshot.schema.place.state)
     for answer_tokens in range(schema.shortest, needed + 3):
         with case.sequence(pool) as sequence:
@@ -371,7 +385,7 @@ def test_a_snapshot_is_adopted_within_another_number_of_tokens(case: Case) -> No
                 }
                 continue
             sequence.adopt(snapshot)
-            ids = answered(case, sequence, 30)[0]
+            ids = answered(case, sequence, 30).ids
             assert len(content) + len(ids) <= answer_tokens
             assert sequence.is_answer_complete
     snapshot.release()

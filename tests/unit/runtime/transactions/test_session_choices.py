@@ -75,7 +75,7 @@ def alone(plan: ReferencePlan, choice: Choice) -> tuple[list[int], bytes]:
         sequence.choose(choice, len(PROMPT))
         sequence.push(PROMPT)
         run(plan, sequence)
-        ids = []
+        ids: list[int] = []
         while len(ids) < ANSWER - 1:
             ids.append(sequence.decode())
             run(plan, sequence)

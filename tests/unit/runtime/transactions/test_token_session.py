@@ -188,8 +188,8 @@ ANSWER = 4
 
 
 def try_second(owner: Owner, ids: list[int], **options: Any) -> tuple[list[int], bytes]:
-    options = {"answer_tokens": ANSWER, "marks": SECOND_MARKS} | options
-    with owner.session.begin(ids, **options) as request:
+    given: dict[str, Any] = {"answer_tokens": ANSWER, "marks": SECOND_MARKS} | options
+    with owner.session.begin(ids, **given) as request:
         tokens = [request.next_token() for _ in range(ANSWER)]
         digest = request.digest()
         request.commit("second")

@@ -49,7 +49,8 @@ def test_masks_leave_out_what_does_not_fit(
             fitting = {
                 token_id
                 for token_id in allowed[state]
-                if distances[schema.step(state, token_id)] < remaining
+                if (target := schema.step(state, token_id)) is not None
+                and distances[target] < remaining
             }
             assert mask_ids(schema, state, remaining) == fitting | at_end
 

@@ -1,6 +1,7 @@
 """Numbers: exactly those that satisfy their bounds, each in one spelling."""
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -50,7 +51,7 @@ BOUNDS = ["0", "5", "-5", "0.5", "-0.5", "1.05", "-1.05", "59", "150", "-99.5", 
 @pytest.mark.parametrize("bound", [*BOUNDS, "9.9E+2", "-0.0", "1E-3", "0.10"])
 def test_bounds_are_compared_exactly(bound: str) -> None:
     number, exact = Decimal(bound), Fraction(bound)
-    cases = {
+    cases: dict[str, Callable[[Fraction], bool]] = {
         "minimum": lambda x: x >= exact,
         "maximum": lambda x: x <= exact,
         "exclusive_minimum": lambda x: x > exact,

@@ -33,7 +33,7 @@ def _texts(entries: list[tuple[str, list[int], bool]], *, free: bool) -> Iterato
     choices = [
         [(key, v) for v in values] + ([] if needed else [None]) for key, values, needed in entries
     ]
-    extra = [()] + [(("x", 1),)] * free + [(("y", 1),)] * free
+    extra: list[tuple[tuple[str, int], ...]] = [(), *[(("x", 1),)] * free, *[(("y", 1),)] * free]
     if free:
         extra += [
             (("x", 1), ("x", 1)),

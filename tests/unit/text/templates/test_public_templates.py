@@ -3,7 +3,7 @@
 import datetime
 import json
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import jinja2
 import pytest
@@ -131,7 +131,8 @@ def test_a_public_template_renders_as_in_jinja(name: str) -> None:
 
 def _render(template: ChatTemplate, talk: list[tuple[str, str]], *, adds_prompt: bool) -> str:
     messages = [Message(role, content) for role, content in talk]
-    return template.render(messages, add_generation_prompt=adds_prompt, date=DATE, **SPECIAL)
+    options: dict[str, Any] = {"add_generation_prompt": adds_prompt, "date": DATE, **SPECIAL}
+    return template.render(messages, **options)
 
 
 SNIPPETS: Final = (

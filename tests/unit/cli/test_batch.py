@@ -163,7 +163,7 @@ def test_several_answers_of_a_row_are_lone_runs(
     with Model(stories) as model:
         for choice in first["choices"]:
             told = choice["sslm"]
-            expected = model.generate("Once", seed=told["seed"], **options)  # type: ignore[arg-type]
+            expected = model.generate("Once", seed=told["seed"], **options)
             assert (choice["text"], told["digest"]) == (expected.text, expected.digest)
     assert first["usage"]["completion_tokens"] == 96
     assert [choice["index"] for choice in second["choices"]] == [0, 1]

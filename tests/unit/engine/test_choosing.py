@@ -49,7 +49,7 @@ def test_an_answer_tells_how_to_get_it_again(model: Model, way: str) -> None:
 def test_threads_slices_tiers_and_the_reference_choose_alike(model: Model) -> None:
     expected = [model.generate("Hello", max_tokens=10, **way) for way in WAYS.values()]
     for options in ({"threads": 2}, {"tier": "scalar"}, {"backend": "reference"}):
-        with Model(talking_artifact(), context_tokens=CONTEXT_TOKENS, **options) as other:  # type: ignore[arg-type]
+        with Model(talking_artifact(), context_tokens=CONTEXT_TOKENS, **options) as other:
             assert [
                 other.generate("Hello", max_tokens=10, **way) for way in WAYS.values()
             ] == expected

@@ -45,7 +45,7 @@ def faces(model: Model) -> dict[str, Call]:
                 found = getattr(session, method)("Hello", **options)
                 if method == "asay":
                     return asyncio.run(found)  # type: ignore[no-any-return]
-                return found if isinstance(found, Completion) else found.read()  # type: ignore[no-any-return]
+                return found if isinstance(found, Completion) else found.read()
 
         return ask
 

@@ -222,7 +222,7 @@ def test_prefixes_are_computed_once_and_shared_by_reference(plan: ReferencePlan)
     inner.release()
     for sequence in sequences:
         ended = end(plan, sequence, 140)
-        assert ended[:3] == expected[:3]  # type: ignore[index]
+        assert ended[:3] == expected[:3]
         sequence.close()
     assert pool.held_page_count == 0
 

@@ -263,7 +263,7 @@ def test_a_plan_that_refuses_the_call_ends_no_chunk(backend: str, budget_units: 
         advance(plan, [sequence], budget_units=budget_units, row_count_max=64)
         sequence.push([3])
         seen = sequence.token_ids, sequence.pending_count
-        (outcome,) = advance(BusyPlan(plan), [sequence], budget_units=1, row_count_max=64)  # type: ignore[arg-type]
+        (outcome,) = advance(BusyPlan(plan), [sequence], budget_units=1, row_count_max=64)
         assert (type(outcome.error), outcome.chunk) == (PlanBusyError, None)
         plan.close()
         if backend != "reference":

@@ -27,7 +27,7 @@ from sslm.cli.exit_codes import INTERNAL
 from sslm.cli.options.model import size_bytes, thread_count
 from sslm.cli.options.text_input import decode_text
 from sslm.cli.screen.output import shown
-from sslm.convert.architectures import ARCHITECTURES
+from sslm.convert.families.registry import SOURCE_FAMILIES
 from sslm.errors.base import ArgumentError, ArtifactError
 from sslm.limits import THREAD_COUNT_MAX
 from sslm.model.config import binary32_bits, binary32_from_bits
@@ -109,10 +109,12 @@ def _check_shown(text: str) -> None:
 
 
 def _check_tensor_name(text: str) -> None:
-    for names in ARCHITECTURES.values():
-        for stem in (*names.layer, *names.model):
-            require(bool(names.gguf_name(stem if stem in names.model else f"layers.7.{stem}")), "")
-    require(text not in ARCHITECTURES or text == ARCHITECTURES[text].architecture, "one name")
+    for family in SOURCE_FAMILIES.values():
+        for stem in (*family.layer, *family.model):
+            require(
+                bool(family.gguf_name(stem if stem in family.model else f"layers.7.{stem}")), ""
+            )
+    require(text not in SOURCE_FAMILIES or text == SOURCE_FAMILIES[text].name, "one name")
 
 
 def _check_reference(text: str) -> None:

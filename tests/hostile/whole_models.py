@@ -6,7 +6,7 @@ from sslm.convert.source import GgufModelSource
 from sslm.convert.vocabulary import chat_template_from_gguf, vocabulary_from_gguf
 from sslm.formats.gguf.file import read_gguf
 from sslm.formats.gguf.tensors import dequantize
-from sslm.model.config import SUPPORTED_ARCHITECTURES
+from sslm.model.families import FAMILIES
 from sslm.text.tokenizer import Tokenizer
 from sslm.text.vocabulary import Vocabulary
 from tests.gguf_files import Value, gguf_bytes
@@ -29,7 +29,7 @@ def load(content: bytes) -> Vocabulary:
         chat_template_from_gguf(file.metadata)
         vocabulary = vocabulary_from_gguf(file.metadata)
         Tokenizer(vocabulary)
-        assert source.config.architecture in SUPPORTED_ARCHITECTURES
+        assert source.config.architecture in FAMILIES
         return vocabulary
 
 

@@ -17,6 +17,7 @@ from sslm.model.config import (
     binary32_bits,
     binary32_from_bits,
 )
+from sslm.model.families import family_named
 from sslm.model.fraction_bits import FRACTION_BITS_MAX, FractionBits, LayerFractionBits
 from sslm.program.program import ARITHMETIC_VERSION
 
@@ -98,7 +99,7 @@ def decode_config(data: memoryview) -> ConfigSection:
 
 def _read_model_config(fields: JsonFields) -> ModelConfig:
     return ModelConfig(
-        architecture=fields.text("architecture", at_most=_TEXT_SIZE_CHARS_MAX),
+        architecture=family_named(fields.text("architecture", at_most=_TEXT_SIZE_CHARS_MAX)).name,
         vocab_size=_size(fields, "vocab_size"),
         hidden_size=_size(fields, "hidden_size"),
         intermediate_size=_size(fields, "intermediate_size"),

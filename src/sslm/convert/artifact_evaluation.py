@@ -18,7 +18,6 @@ from sslm.convert.evaluate import (
     LogitsArray,
     evaluate,
 )
-from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
 from sslm.errors.commands import SourceFileMismatchError
 from sslm.errors.model import SourceMismatchError
@@ -148,7 +147,7 @@ def evaluate_artifact(
     tokenizer = artifact.tokenizer()
     token_ids = tokenizer.encode(text, add_bos=False, add_eos=False)[:token_limit]
     model = ArtifactLogits(artifact, runner)
-    reference, token_count = FloatReference(source), len(artifact.vocabulary.tokens)
+    reference, token_count = source.family.float_pass(source), len(artifact.vocabulary.tokens)
 
     def source_blocks(ids: Int64Array, rows_per_block: int) -> Iterator[LogitsArray]:
         # Rows that pad the vocabulary have weights, and so the source gives them logits.

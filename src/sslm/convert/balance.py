@@ -11,22 +11,13 @@ from typing import Final
 
 import numpy as np
 
+from sslm.convert.families.registry import source_family
 from sslm.convert.flips import Float64Array
 from sslm.convert.inputs import Inputs, Site, site_of
 from sslm.model.config import ModelConfig
 
 _FLOOR: Final = 1e-8
 """Mean squares below this share of the largest count as this share: no column is blown up."""
-
-_DIVIDED: Final = {
-    "input_layernorm": "attention",
-    "post_attention_layernorm": "mlp",
-    "v_proj": "mixed",
-    "v_proj.bias": "mixed",
-    "up_proj": "gated",
-    "up_proj.bias": "gated",
-}
-"""What gives up the factor: gains by element, matrices by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +36,11 @@ class Balance:
         if not name.startswith("layers."):
             return weight
         _, layer, local = name.split(".", 2)
-        if local in _DIVIDED:
-            factors = self.factors[int(layer), _DIVIDED[local]]
+        divided = source_family(self.config.architecture).divided
+        if local in divided:
+            factors = self.factors[int(layer), divided[local]]
             weight = weight / (factors[:, None] if weight.ndim == 2 else factors)
-        site = site_of(name, head="")
+        site = site_of(self.config, name, head="")
         return weight if site is None else weight * self.of_input(site)
 
     def of_input(self, site: Site) -> Float64Array:

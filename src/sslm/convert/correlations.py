@@ -41,7 +41,7 @@ class Correlations:
 
         They are small enough for ``flip_codes``, or ``round_to_int4``.
         """
-        site = site_of(name, self._head)
+        site = site_of(self._balance.config, name, self._head)
         if site is None:
             return None
         # Matrices that share an input follow one another; one is kept, since they are large.

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from sslm.convert.families.registry import source_family
 from sslm.convert.flips import Float64Array
 from sslm.convert.integer_weights import IntegerWeights
 from sslm.convert.text_runs import Watcher, run_texts
@@ -19,36 +20,28 @@ _TEXTS_TOGETHER: Final = 8
 Site = tuple[int, str]
 """Layer and input, or -1 and ``head``."""
 
-_INPUT_OF: Final = {
-    "q_proj": "attention",
-    "k_proj": "attention",
-    "v_proj": "attention",
-    "o_proj": "mixed",
-    "gate_proj": "mlp",
-    "up_proj": "mlp",
-    "down_proj": "gated",
-}
-"""Which input a projection multiplies; several share one."""
 
-
-def site_of(name: str, head: str) -> Site | None:
+def site_of(config: ModelConfig, name: str, head: str) -> Site | None:
     """Return the input of a matrix, by canonical name; None if it multiplies nothing.
 
     Args:
+        config: Of the model.
         name: Of any weight.
         head: The matrix that is the output projection.
     """
     if name == head:
         return -1, "head"
     prefix, _, local = name.rpartition(".")
-    return (int(prefix.split(".")[1]), _INPUT_OF[local]) if local in _INPUT_OF else None
+    inputs = source_family(config.architecture).inputs
+    return (int(prefix.split(".")[1]), inputs[local]) if local in inputs else None
 
 
 class Inputs(Watcher):
     """Rows of every input, as they are multiplied: codes int16 and exponents."""
 
-    def __init__(self, head: str) -> None:
-        self._head = head
+    def __init__(self, config: ModelConfig) -> None:
+        self._config = config
+        self._head = "embed" if config.tie_word_embeddings else "lm_head"
         self._codes: dict[Site, list[npt.NDArray[np.int16]]] = {}
         self._exponents: dict[Site, list[Int64Array]] = {}
 
@@ -58,7 +51,7 @@ class Inputs(Watcher):
             return
         if isinstance(op, Logits) and op.first_row > 0:
             return
-        site = site_of(op.matrix.name, self._head)
+        site = site_of(self._config, op.matrix.name, self._head)
         if site is None:
             raise AssertionError(f"{op.matrix.name} multiplies an input")
         self._codes.setdefault(site, []).append(codes.astype(np.int16))
@@ -85,7 +78,7 @@ def watch_inputs(
     Some texts run together, so that weights are unpacked once for them; not all, since each holds
     a block of logits.
     """
-    inputs = Inputs("embed" if weights.config.tie_word_embeddings else "lm_head")
+    inputs = Inputs(weights.config)
     for first in range(0, len(texts), _TEXTS_TOGETHER):
         together = texts[first : first + _TEXTS_TOGETHER]
         run_texts(weights, bits, together, inputs, has_all_logits=True)

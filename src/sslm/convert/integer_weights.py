@@ -21,7 +21,8 @@ from sslm.convert.quantize import (
 from sslm.convert.rope_tables import Int32Array, rope_tables
 from sslm.convert.source import GgufModelSource
 from sslm.convert.weight_formats import INT8_WEIGHTS, WeightFormats
-from sslm.model.config import ModelConfig, weight_shapes
+from sslm.model.config import ModelConfig
+from sslm.model.families import weight_shapes
 from sslm.model.fraction_bits import FractionBits
 from sslm.model.llama import NORM_HEADROOM_BITS
 from sslm.numerics.rounding import INT32_MAX

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from sslm import limits
 from sslm.closing import Closing
-from sslm.convert.architectures import ARCHITECTURES, ArchitectureNames
+from sslm.convert.families.registry import source_family
+from sslm.convert.families.source_family import SourceFamily
 from sslm.convert.source_config import config_from_gguf
 from sslm.errors.gguf import GgufError
 from sslm.errors.model import (
@@ -19,14 +20,14 @@ from sslm.errors.model import (
     SourceTensorMissingError,
     SourceTensorShapeError,
     SourceTensorUnexpectedError,
-    UnsupportedArchitectureError,
 )
 from sslm.errors.status import Status
 from sslm.formats.bounded_reader import U16_MAX
 from sslm.formats.gguf.file import GgufFile, GgufTensor, read_gguf
 from sslm.formats.gguf.metadata import GgufMetadata
 from sslm.formats.gguf.tensors import dequantize, dequantize_rows
-from sslm.model.config import ModelConfig, weight_shapes
+from sslm.model.config import ModelConfig
+from sslm.model.families import weight_shapes
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -38,10 +39,11 @@ class GgufModelSource(Closing):
     """An open GGUF file whose model is known to be complete; a context manager.
 
     Args:
-        file: A file of one of ``ARCHITECTURES``. Closing the source closes it.
+        file: A file of one of ``SOURCE_FAMILIES``. Closing the source closes it.
 
     Attributes:
         file: The records, for what is not a weight: tokenizer, chat template, provenance.
+        family: What conversion knows of models like it.
         config: The model's configuration.
 
     Raises:
@@ -59,13 +61,11 @@ class GgufModelSource(Closing):
     def __init__(self, file: GgufFile) -> None:
         _refuse_split_file(file.metadata)
         architecture = file.metadata.string(_ARCHITECTURE_KEY, at_most=64)
-        if architecture not in ARCHITECTURES:
-            raise UnsupportedArchitectureError(architecture, ", ".join(sorted(ARCHITECTURES)))
-        self._names = ARCHITECTURES[architecture]
+        self.family = source_family(architecture)
         self.file = file
-        self.config = config_from_gguf(file, self._names)
+        self.config = config_from_gguf(file, self.family)
         self._shapes = weight_shapes(self.config)
-        self._tensors = _checked_tensors(file, self._names, self.config)
+        self._tensors = _checked_tensors(file, self.family, self.config)
         if "rope_factors" in self._tensors:
             _check_rope_factors(self.tensor("rope_factors"))
 
@@ -94,7 +94,7 @@ class GgufModelSource(Closing):
 
     def name_in_file(self, name: str) -> str:
         """Return what the file calls a weight of this canonical name."""
-        return self._names.gguf_name(name)
+        return self.family.gguf_name(name)
 
     def largest_weight(self) -> tuple[str, tuple[int, ...], float]:
         """Return the weight of the largest magnitude: its tensor's name in the file, index, value.
@@ -127,12 +127,12 @@ def _refuse_split_file(metadata: GgufMetadata) -> None:
 
 
 def _checked_tensors(
-    file: GgufFile, names: ArchitectureNames, config: ModelConfig
+    file: GgufFile, family: SourceFamily, config: ModelConfig
 ) -> dict[str, GgufTensor]:
     """Return the file's tensors by canonical name: all of the model's but biases, and no other."""
     found: dict[str, GgufTensor] = {}
     for name, shape in weight_shapes(config).items():
-        gguf_name = names.gguf_name(name)
+        gguf_name = family.gguf_name(name)
         if gguf_name not in file.tensors:
             if name.endswith(".bias"):
                 continue
@@ -143,7 +143,7 @@ def _checked_tensors(
         found[name] = tensor
     left_over = set(file.tensors) - {tensor.name for tensor in found.values()}
     if left_over:
-        raise SourceTensorUnexpectedError(min(left_over), names.architecture)
+        raise SourceTensorUnexpectedError(min(left_over), family.name)
     return found
 
 

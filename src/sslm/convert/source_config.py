@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import Final
 
 from sslm import limits
-from sslm.convert.architectures import ArchitectureNames
+from sslm.convert.families.source_family import SourceFamily
 from sslm.errors.base import SslmError
 from sslm.errors.gguf import GgufError
 from sslm.errors.model import (
@@ -40,7 +40,7 @@ _NEUTRAL_NUMBERS: Final[dict[str, tuple[float, ...]]] = {
 """Optional numbers that name a variant of the computation, and the values that leave it out."""
 
 
-def config_from_gguf(file: GgufFile, names: ArchitectureNames) -> ModelConfig:
+def config_from_gguf(file: GgufFile, family: SourceFamily) -> ModelConfig:
     """Return the configuration that a file of one architecture states.
 
     Raises:
@@ -50,7 +50,7 @@ def config_from_gguf(file: GgufFile, names: ArchitectureNames) -> ModelConfig:
         UnsupportedRopeScalingError: If positions are stretched in a way that is not computed.
         ArtifactError: Of another class, if a key is missing, mistyped or out of bounds.
     """
-    keys = _Keys(file, names)
+    keys = _Keys(file, family)
     try:
         config = keys.config()
     except SslmError as error:
@@ -78,11 +78,11 @@ def _check_rope_tables(config: ModelConfig) -> None:
 class _Keys:
     """The metadata of one file, read under the names of its architecture."""
 
-    def __init__(self, file: GgufFile, names: ArchitectureNames) -> None:
+    def __init__(self, file: GgufFile, family: SourceFamily) -> None:
         self._metadata: GgufMetadata = file.metadata
         self._tensors = file.tensors
-        self._names = names
-        self._prefix = names.architecture
+        self._family = family
+        self._prefix = family.name
 
     def config(self) -> ModelConfig:
         """Build the configuration, whose own bounds check every size."""
@@ -91,7 +91,7 @@ class _Keys:
         heads = self._head_count("attention.head_count")
         head_dim = self._head_dim(hidden_size, heads)
         return ModelConfig(
-            architecture=self._names.architecture,
+            architecture=self._family.name,
             vocab_size=self._vocab_size(),
             hidden_size=hidden_size,
             intermediate_size=self._u32("feed_forward_length"),
@@ -102,10 +102,10 @@ class _Keys:
             rotary_dim=self._u32_or("rope.dimension_count", head_dim),
             rope_theta=self._number("rope.freq_base", default=10000.0),
             rope_scaling=self._rope_scaling(),
-            rope_pairing=self._names.rope_pairing,
+            rope_pairing=self._family.rope_pairing,
             rms_norm_eps=self._number("attention.layer_norm_rms_epsilon"),
             max_position_embeddings=self._u32("context_length"),
-            tie_word_embeddings=self._names.gguf_name("lm_head") not in self._tensors,
+            tie_word_embeddings=self._family.gguf_name("lm_head") not in self._tensors,
             has_qkv_bias=self._has_bias("q_proj", "k_proj", "v_proj"),
             has_o_bias=self._has_bias("o_proj"),
             has_mlp_bias=self._has_bias("gate_proj", "up_proj", "down_proj"),
@@ -128,7 +128,7 @@ class _Keys:
         rotary_key = self._key("rope.dimension_count")
         scaling_key = self._key("rope.scaling.factor")
         return {
-            "vocab_size": f"the number of rows of {self._names.gguf_name('embed')}",
+            "vocab_size": f"the number of rows of {self._family.gguf_name('embed')}",
             "hidden_size": self._key("embedding_length"),
             "intermediate_size": self._key("feed_forward_length"),
             "num_hidden_layers": self._key("block_count"),
@@ -150,7 +150,7 @@ class _Keys:
     def _vocab_size(self) -> int:
         """Return how many ids the embedding has rows for: as many as there are tokens, or more."""
         tokens = self._metadata.strings(_TOKENS_KEY, at_most=limits.GGUF_ARRAY_COUNT_MAX)
-        embedding = self._tensors.get(self._names.gguf_name("embed"))
+        embedding = self._tensors.get(self._family.gguf_name("embed"))
         return max(len(tokens), 0 if embedding is None else embedding.row_count)
 
     def _refuse_variants(self) -> None:
@@ -215,7 +215,7 @@ class _Keys:
         return head_dim
 
     def _rope_scaling(self) -> RopeScaling | None:
-        has_factors = self._names.gguf_name("rope_factors") in self._tensors
+        has_factors = self._family.gguf_name("rope_factors") in self._tensors
         legacy = self._number("rope.scale_linear", default=0.0)
         factor = self._number("rope.scaling.factor", default=float(legacy))
         # A file that says nothing of the kind means linear; a factor of 0 means that there is none.
@@ -232,7 +232,7 @@ class _Keys:
 
     def _has_bias(self, *projections: str) -> bool:
         """Tell whether any layer has any of these biases; those that are left out are zero."""
-        endings = tuple(f".{self._names.layer[name]}.bias" for name in projections)
+        endings = tuple(f".{self._family.layer[name]}.bias" for name in projections)
         return any(name.endswith(endings) for name in self._tensors)
 
     def _key(self, suffix: str) -> str:

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from sslm.backends.reference.backend import ReferencePlan
 from sslm.backends.reference.rows import Watcher
 from sslm.convert.integer_weights import IntegerWeights
+from sslm.model.families import build_program
 from sslm.model.fraction_bits import FractionBits
-from sslm.model.llama import build_llama
 from sslm.runtime.sequences.kv_pool import KvPool, page_count_for
 from sslm.runtime.sequences.options import SequenceOptions
 from sslm.runtime.sequences.sequence import Sequence as TokenSequence
@@ -34,7 +34,7 @@ def run_texts(
         has_all_logits: Whether every position goes through the head, and not only the last chunk.
     """
     tensors = weights.tensors(bits)
-    program = build_llama(weights.config, bits, tensors)
+    program = build_program(weights.config, bits, tensors)
     plan = ReferencePlan(program, tensors, watcher)
     with ExitStack() as stack:
         sequences = []

@@ -7,7 +7,8 @@ from typing import Final
 from sslm.errors.program import AccumulatorBoundError
 from sslm.errors.runtime import OptionRangeError
 from sslm.limits import INT4_COLUMNS_MAX
-from sslm.model.config import ModelConfig, weight_shapes
+from sslm.model.config import ModelConfig
+from sslm.model.families import weight_shapes
 from sslm.program.tensors import Encoding
 
 WEIGHT_FORMATS: Final = {"int8": Encoding.PANEL_INT8, "int4": Encoding.PANEL_INT4}

@@ -5,7 +5,6 @@ and reals that are exactly the binary32 numbers of the source file, held as frac
 computes in floating point.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -21,12 +20,8 @@ from sslm.errors.model import (
     ModelContextError,
     ModelNumberError,
     RotaryDimError,
-    UnsupportedArchitectureError,
     VocabSizeError,
 )
-
-SUPPORTED_ARCHITECTURES = ("llama",)
-"""Names of the architectures that have a program, as GGUF spells them."""
 
 _BINARY32_INFINITY_BITS = 0x7F80_0000
 
@@ -81,7 +76,7 @@ class ModelConfig:
     """Sizes, switches and real hyper-parameters of a decoder-only transformer.
 
     Args:
-        architecture: One of ``SUPPORTED_ARCHITECTURES``.
+        architecture: Name of its family; see ``sslm.model.families``.
         vocab_size: Token ids, from 1 to ``limits.VOCAB_SIZE_MAX``.
         hidden_size: Width of the residual row.
         intermediate_size: Width of the gated feed-forward block.
@@ -124,10 +119,6 @@ class ModelConfig:
     has_mlp_bias: bool = False
 
     def __post_init__(self) -> None:
-        if self.architecture not in SUPPORTED_ARCHITECTURES:
-            raise UnsupportedArchitectureError(
-                self.architecture, ", ".join(SUPPORTED_ARCHITECTURES)
-            )
         self._check_sizes()
         self._check_heads()
         self._check_numbers()
@@ -174,45 +165,6 @@ class ModelConfig:
     def key_value_size(self) -> int:
         """Width of all key heads, or of all value heads, together."""
         return self.num_key_value_heads * self.head_dim
-
-
-def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Return every weight of the model by canonical name, with its shape, in a fixed order.
-
-    A linear weight is [outputs, inputs]; the bias of ``NAME`` is ``NAME.bias``. ``lm_head`` is
-    absent when it is the embedding; ``rope_factors`` is present for llama3 scaling alone.
-    """
-    shapes: dict[str, tuple[int, ...]] = {"embed": (config.vocab_size, config.hidden_size)}
-    if config.rope_scaling is not None and config.rope_scaling.kind is RopeScalingKind.LLAMA3:
-        shapes["rope_factors"] = (config.rotary_dim // 2,)
-    for layer in range(config.num_hidden_layers):
-        for name, shape in _layer_shapes(config):
-            shapes[f"layers.{layer}.{name}"] = shape
-    shapes["final_norm"] = (config.hidden_size,)
-    if not config.tie_word_embeddings:
-        shapes["lm_head"] = (config.vocab_size, config.hidden_size)
-    return shapes
-
-
-def _layer_shapes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
-    hidden, intermediate = config.hidden_size, config.intermediate_size
-    yield "input_layernorm", (hidden,)
-    yield from _linear("q_proj", config.query_size, hidden, config.has_qkv_bias)
-    yield from _linear("k_proj", config.key_value_size, hidden, config.has_qkv_bias)
-    yield from _linear("v_proj", config.key_value_size, hidden, config.has_qkv_bias)
-    yield from _linear("o_proj", hidden, config.query_size, config.has_o_bias)
-    yield "post_attention_layernorm", (hidden,)
-    yield from _linear("gate_proj", intermediate, hidden, config.has_mlp_bias)
-    yield from _linear("up_proj", intermediate, hidden, config.has_mlp_bias)
-    yield from _linear("down_proj", hidden, intermediate, config.has_mlp_bias)
-
-
-def _linear(
-    name: str, outputs: int, inputs: int, has_bias: bool
-) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield name, (outputs, inputs)
-    if has_bias:
-        yield f"{name}.bias", (outputs,)
 
 
 def binary32_from_bits(field: str, bits: int) -> Fraction:

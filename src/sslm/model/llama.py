@@ -1,13 +1,14 @@
 """The llama architecture as a program: grouped-query attention, SwiGLU, RMSNorm, rotary positions.
 
-Tensor names are those of ``sslm.model.config.weight_shapes``, with ``.mantissas`` for the row
+Tensor names are those of :func:`llama_weight_shapes`, with ``.mantissas`` for the row
 scales of a matrix and ``.bias`` for its bias; ``rope.cos`` and ``rope.sin`` hold the rotary tables.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sslm.errors.program import OpShapeError, TensorMissingError
-from sslm.model.config import ModelConfig
+from sslm.model.config import ModelConfig, RopeScalingKind
 from sslm.model.fraction_bits import FractionBits, LayerFractionBits
 from sslm.program import ops
 from sslm.program.buffers import (
@@ -23,6 +24,45 @@ from sslm.program.tensors import Tensor, Tensors
 
 NORM_HEADROOM_BITS = 6
 """A norm whose output is quantized has this many more fraction bits than its gains' exponent."""
+
+
+def llama_weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Return every weight of a llama model by canonical name, with its shape, in a fixed order.
+
+    A linear weight is [outputs, inputs]; the bias of ``NAME`` is ``NAME.bias``. ``lm_head`` is
+    absent when it is the embedding; ``rope_factors`` is present for llama3 scaling alone.
+    """
+    shapes: dict[str, tuple[int, ...]] = {"embed": (config.vocab_size, config.hidden_size)}
+    if config.rope_scaling is not None and config.rope_scaling.kind is RopeScalingKind.LLAMA3:
+        shapes["rope_factors"] = (config.rotary_dim // 2,)
+    for layer in range(config.num_hidden_layers):
+        for name, shape in _layer_shapes(config):
+            shapes[f"layers.{layer}.{name}"] = shape
+    shapes["final_norm"] = (config.hidden_size,)
+    if not config.tie_word_embeddings:
+        shapes["lm_head"] = (config.vocab_size, config.hidden_size)
+    return shapes
+
+
+def _layer_shapes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
+    hidden, intermediate = config.hidden_size, config.intermediate_size
+    yield "input_layernorm", (hidden,)
+    yield from _linear("q_proj", config.query_size, hidden, config.has_qkv_bias)
+    yield from _linear("k_proj", config.key_value_size, hidden, config.has_qkv_bias)
+    yield from _linear("v_proj", config.key_value_size, hidden, config.has_qkv_bias)
+    yield from _linear("o_proj", hidden, config.query_size, config.has_o_bias)
+    yield "post_attention_layernorm", (hidden,)
+    yield from _linear("gate_proj", intermediate, hidden, config.has_mlp_bias)
+    yield from _linear("up_proj", intermediate, hidden, config.has_mlp_bias)
+    yield from _linear("down_proj", hidden, intermediate, config.has_mlp_bias)
+
+
+def _linear(
+    name: str, outputs: int, inputs: int, has_bias: bool
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield name, (outputs, inputs)
+    if has_bias:
+        yield f"{name}.bias", (outputs,)
 
 
 def build_llama(

@@ -1,7 +1,8 @@
 """Which tensors an artifact of a model holds, in which encoding and shape."""
 
 from sslm.errors.program import TensorSetError
-from sslm.model.config import ModelConfig, weight_shapes
+from sslm.model.config import ModelConfig
+from sslm.model.families import weight_shapes
 from sslm.program.tensors import Encoding, Tensors
 
 TensorShapes = dict[str, tuple[Encoding, tuple[int, ...]]]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from sslm.artifact import Artifact
 from sslm.errors.program import BackendUnavailableError
 from sslm.errors.runtime import ObjectClosedError
-from sslm.model.llama import build_llama
+from sslm.model import families
 from sslm.model.tensor_shapes import check_tensors
 from sslm.opening.admission import Admission, Lease
 from sslm.program.parallel_for import ParallelFor
@@ -53,7 +53,7 @@ def open_backend(
 def build_program(artifact: Artifact) -> Program:
     """Build the program of an artifact, whose tensors are checked against its architecture."""
     check_tensors(artifact.config, artifact.tensors)
-    return build_llama(
+    return families.build_program(
         artifact.config,
         artifact.fraction_bits,
         artifact.tensors,

@@ -49,8 +49,8 @@ def test_correlations_are_integers_that_leave_room(seen: tuple[ModelConfig, Inpu
         # Sums over a row, times errors of ERROR_BITS bits, are exact in float64.
         assert np.abs(found).sum(axis=1).max() * 2**ERROR_BITS < 2**53
         assert np.linalg.eigvalsh(found).min() > 0
-        rows = inputs.rows(site_of(name, "embed") or (0, "")) / balance.of_input(
-            site_of(name, "embed") or (0, "")
+        rows = inputs.rows(site_of(config, name, "embed") or (0, "")) / balance.of_input(
+            site_of(config, name, "embed") or (0, "")
         )
         plain = rows.T @ rows
         damped = found - np.eye(len(found)) * np.floor(np.trace(found) / 11 / len(found))
@@ -68,7 +68,7 @@ def test_correlations_for_int4_leave_more_room(seen: tuple[ModelConfig, Inputs])
         np.testing.assert_array_equal(found, found.T)
         assert np.abs(found).sum(axis=1).max() <= 2**CORRELATION_BITS
         assert found.diagonal().min() >= 1
-        rows = inputs.rows(site_of(name, "embed") or (0, ""))
+        rows = inputs.rows(site_of(config, name, "embed") or (0, ""))
         plain = rows.T @ rows
         damped = found - np.eye(len(found)) * np.floor(np.trace(found) * 2 / 7 / len(found))
         cosine = (damped * plain).sum() / np.linalg.norm(damped) / np.linalg.norm(plain)

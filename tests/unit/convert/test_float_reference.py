@@ -11,13 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sslm.convert.float_reference import Float32Array, FloatCache, FloatReference
 from sslm.convert.source import GgufModelSource
-from sslm.model.config import (
-    ModelConfig,
-    RopePairing,
-    RopeScaling,
-    RopeScalingKind,
-    weight_shapes,
-)
+from sslm.model.config import ModelConfig, RopePairing, RopeScaling, RopeScalingKind
+from sslm.model.families import weight_shapes
 from tests.data import shared_data
 
 PLAIN = ModelConfig(

@@ -30,7 +30,8 @@ from sslm.errors.model import (
     VocabSizeError,
 )
 from sslm.errors.status import Status
-from sslm.model.config import ModelConfig, RopePairing, RopeScaling, RopeScalingKind, weight_shapes
+from sslm.model.config import ModelConfig, RopePairing, RopeScaling, RopeScalingKind
+from sslm.model.families import weight_shapes
 from tests.causes import Kind, kind_of, raises
 from tests.data import shared_data
 

@@ -22,7 +22,6 @@ from sslm.errors.model import (
     ModelContextError,
     ModelNumberError,
     RotaryDimError,
-    UnsupportedArchitectureError,
     VocabSizeError,
 )
 from sslm.model.config import (
@@ -32,8 +31,8 @@ from sslm.model.config import (
     RopeScalingKind,
     binary32_bits,
     binary32_from_bits,
-    weight_shapes,
 )
+from sslm.model.families import weight_shapes
 
 CONFIG = ModelConfig(
     architecture="llama",
@@ -57,7 +56,6 @@ CONFIG = ModelConfig(
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"architecture": "gpt2"}, UnsupportedArchitectureError),
         ({"vocab_size": 0}, VocabSizeError),
         ({"vocab_size": limits.VOCAB_SIZE_MAX + 1}, VocabSizeError),
         ({"hidden_size": 0}, HiddenSizeError),

@@ -15,20 +15,21 @@ _BUFFER_KINDS: Final = {BufferKind.INT32: 0, BufferKind.CODES: 1}
 _STATE_KINDS: Final = {StateKind.PAGED_KEYS: 0, StateKind.PAGED_VALUES: 1, StateKind.FIXED: 2}
 _PANEL_KINDS: Final = {Encoding.PANEL_INT8: 0, Encoding.PANEL_INT4: 1}
 _SEGMENT_KINDS: Final = {kind: index for index, kind in enumerate(SegmentKind)}
-_OP_KINDS: Final[dict[type[ops.Op], int]] = {
-    ops.Embed: 0,
-    ops.RmsNorm: 1,
-    ops.Quantize: 2,
-    ops.Linear: 3,
-    ops.Rope: 4,
-    ops.Append: 5,
-    ops.Attention: 6,
-    ops.GatedActivation: 7,
-    ops.Add: 8,
-    ops.Logits: 9,
-    ops.Choose: 10,
-    ops.MovingAverage: 11,
+_OP_NAMES: Final[dict[type[ops.Op], str]] = {
+    ops.Embed: "EMBED",
+    ops.RmsNorm: "RMSNORM",
+    ops.Quantize: "QUANTIZE",
+    ops.Linear: "LINEAR",
+    ops.Rope: "ROPE",
+    ops.Append: "APPEND",
+    ops.Attention: "ATTENTION",
+    ops.GatedActivation: "GATED_ACTIVATION",
+    ops.Add: "ADD",
+    ops.Logits: "LOGITS",
+    ops.Choose: "CHOOSE",
+    ops.MovingAverage: "MOVING_AVERAGE",
 }
+"""What sslm_native.h calls each kind, after ``SSLM_OP_``."""
 
 
 class Lowering:
@@ -47,6 +48,7 @@ class Lowering:
 
     def __init__(self, library: NativeLibrary, program: Program, tensors: Tensors) -> None:
         self._ffi = library.ffi
+        self._lib = library.lib
         self._tensors = tensors
         self._alive: list[Any] = []
         self._buffers: dict[str, int] = {}
@@ -153,9 +155,9 @@ class Lowering:
         self.struct.arithmetic_version = program.arithmetic_version
 
     def _lower_op(self, op: ops.Op, record: Any, program: Program) -> None:
-        if type(op) not in _OP_KINDS:
+        if type(op) not in _OP_NAMES:
             raise OpShapeError(type(op).__name__, "the kind of op", "unknown", "a known one")
-        record.kind = _OP_KINDS[type(op)]
+        record.kind = getattr(self._lib, f"SSLM_OP_{_OP_NAMES[type(op)]}")
         match op:
             case ops.Embed() | ops.Linear() | ops.Logits() | ops.Choose():
                 self._lower_matrix_op(op, record, program)

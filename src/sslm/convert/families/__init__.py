@@ -1,0 +1,1 @@
+"""The families of ``sslm.model.families`` as source files spell them."""

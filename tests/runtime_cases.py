@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
@@ -14,11 +14,12 @@ from sslm.program.program import Program
 from sslm.program.tensors import Tensor
 from sslm.runtime.saves.saving import save
 from sslm.runtime.sequences.kv_pool import KvPool
-from sslm.runtime.sequences.sequence import Sequence
+from sslm.runtime.sequences.sequence import Sequence, SequenceStats
 from sslm.runtime.slices.stepper import advance, finished
 from tests import sequences
 from tests.tiny_models import ALL_UNITS
 
+E = TypeVar("E", bound=SslmError)
 Answer = tuple[Any, ...]
 
 CANARY = 0xA5
@@ -99,11 +100,22 @@ def _answer(plan: Plan, sequence: Sequence, token_count: int) -> Answer:
     return list(tokens), selected, digest, sequence.saturations
 
 
-def seen(sequence: Sequence) -> object:
-    """Return all that can be seen of a sequence and of its pool."""
+class Seen(NamedTuple):
+    """All that can be seen of a sequence and of its pool."""
+
+    saved: bytes
+    stats: SequenceStats
+    pages: list[int]
+    page_table: bytes
+    chunk: tuple[int, int] | None
+    free_page_count: int
+
+
+def seen(sequence: Sequence) -> Seen:
+    """Return what a refusal must leave as it was."""
     pool = sequence.state.hold.pool
     chunk = sequence.chunk
-    return (
+    return Seen(
         save(sequence),
         sequence.stats(),
         list(sequence.state.hold.pages),
@@ -114,9 +126,7 @@ def seen(sequence: Sequence) -> object:
 
 
 @contextmanager
-def refused(
-    kind: type[SslmError], *bystanders: Sequence
-) -> Iterator[pytest.ExceptionInfo[SslmError]]:
+def refused(kind: type[E], *bystanders: Sequence) -> Iterator[pytest.ExceptionInfo[E]]:
     """Expect a refusal that leaves everything of some sequences and their pools as it was."""
     before = [seen(sequence) for sequence in bystanders]
     with pytest.raises(kind) as caught:

@@ -116,7 +116,7 @@ def test_the_end_of_the_context(case: Case) -> None:
         case.run(sequence)
         with refused(ContextLengthError, sequence) as again:
             sequence.prefill([1])
-        assert again.value.consumed_tokens == 0  # type: ignore[attr-defined]
+        assert again.value.consumed_tokens == 0
         case.require_as_alone(sequence, PROMPT + PROMPT[:2], more=0)
 
 

@@ -154,7 +154,7 @@ def test_a_prefix_keeps_what_came_before_a_refusal(
     case.run(prefix.sequence)
     with refused(kind, prefix.sequence) as again:
         prefix.prefill([-1] if bad else [1])
-    assert again.value.consumed_tokens == 0  # type: ignore[attr-defined]
+    assert again.value.consumed_tokens == 0
     assert prefix.sequence.token_ids == ids[:consumed]
 
 

@@ -13,7 +13,6 @@ import sys
 from itertools import takewhile
 from pathlib import Path
 
-from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
 from sslm.engine.model import Model
 from sslm.opening.runner import Runner, open_backend
@@ -45,7 +44,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with Model(arguments.model) as model, GgufModelSource.open(arguments.source) as source:
         prompt = model.tokenizer.encode(arguments.prompt)
-        reference = FloatReference(source).greedy(prompt, max_tokens=arguments.max_tokens)
+        reference = source.family.float_pass(source).greedy(prompt, max_tokens=arguments.max_tokens)
         text = model.tokenizer.decode(reference)
         answer = model.generate(prompt, max_tokens=arguments.max_tokens).token_ids
         backend = open_backend("auto", tier="auto", threads=1)

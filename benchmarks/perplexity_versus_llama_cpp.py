@@ -29,7 +29,6 @@ from benchmarks.versus.workers import FOLDER
 from sslm.artifact import read_artifact
 from sslm.convert.artifact_evaluation import ArtifactLogits
 from sslm.convert.evaluate import LogitsBlocks, exponentials
-from sslm.convert.float_reference import FloatReference
 from sslm.convert.source import GgufModelSource
 from sslm.opening.runner import Runner, open_backend
 from sslm.text.tokenizer import Tokenizer
@@ -126,7 +125,7 @@ def measure(files: Files, gguf: Path, options: argparse.Namespace) -> dict[str, 
             scores[model] = sum(of_llama_cpp(file, options.threads, windows, options.llama_python))
         note(f"{name}: float32")
         with GgufModelSource.open(gguf) as source:
-            reference = FloatReference(source).logits_blocks
+            reference = source.family.float_pass(source).logits_blocks
             scores["float32"] = sum(log_likelihood(reference, window) for window in windows)
         perplexity = {model: math.exp(-score / tokens) for model, score in scores.items()}
         texts[name] = {"tokens": tokens, "windows": len(windows), "perplexity": perplexity}

@@ -10,8 +10,8 @@ from sslm.convert.integer_weights import IntegerWeights, read_integer_weights
 from sslm.convert.source import GgufModelSource
 from sslm.convert.weight_formats import INT8_WEIGHTS, WeightFormats
 from sslm.model.config import ModelConfig
+from sslm.model.families import build_program
 from sslm.model.fraction_bits import FractionBits
-from sslm.model.llama import build_llama
 from sslm.program.plan import Plan
 from sslm.program.program import Program
 from sslm.program.spans import CHUNK_ROWS_MAX
@@ -69,7 +69,7 @@ def quantized(
         weights = read_integer_weights(source, lambda done, total: None, formats=formats)
     bits = calibrate(weights, calibration, lambda done, total: None)
     tensors = weights.tensors(bits)
-    program = build_llama(weights.config, bits, tensors)
+    program = build_program(weights.config, bits, tensors)
     return TinyModel(weights.config, weights, bits, tensors, program)
 
 

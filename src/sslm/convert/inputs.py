@@ -42,18 +42,22 @@ class Inputs(Watcher):
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
         self._head = "embed" if config.tie_word_embeddings else "lm_head"
+        # Of the matrices that share an input, the one named first shows it.
+        self._shown_by: dict[str, str] = {}
+        for matrix, shared in source_family(config.architecture).inputs.items():
+            self._shown_by.setdefault(shared, matrix)
         self._codes: dict[Site, list[npt.NDArray[np.int16]]] = {}
         self._exponents: dict[Site, list[Int64Array]] = {}
 
     def multiplied(self, op: Linear | Logits, codes: Int64Array, exponents: Int64Array) -> None:
         """Keep the rows; inputs that are shared, or seen by several head blocks, count once."""
-        if op.matrix.name.endswith(("k_proj", "v_proj", "up_proj")):
-            return
         if isinstance(op, Logits) and op.first_row > 0:
             return
         site = site_of(self._config, op.matrix.name, self._head)
         if site is None:
             raise AssertionError(f"{op.matrix.name} multiplies an input")
+        if isinstance(op, Linear) and not op.matrix.name.endswith(f".{self._shown_by[site[1]]}"):
+            return
         self._codes.setdefault(site, []).append(codes.astype(np.int16))
         self._exponents.setdefault(site, []).append(exponents)
 

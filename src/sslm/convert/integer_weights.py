@@ -23,8 +23,7 @@ from sslm.convert.source import GgufModelSource
 from sslm.convert.weight_formats import INT8_WEIGHTS, WeightFormats
 from sslm.model.config import ModelConfig
 from sslm.model.families import weight_shapes
-from sslm.model.fraction_bits import FractionBits
-from sslm.model.llama import NORM_HEADROOM_BITS
+from sslm.model.fraction_bits import NORM_HEADROOM_BITS, FractionBits
 from sslm.numerics.rounding import INT32_MAX
 from sslm.program.tensors import INT4_MANTISSA_BITS, Encoding, Tensor
 from sslm.progress import Progress

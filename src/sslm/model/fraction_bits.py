@@ -8,6 +8,9 @@ from sslm.errors.program import AccumulatorBoundError
 FRACTION_BITS_MAX: Final = 30
 """Finer than this, an int32 could not hold the number 2."""
 
+NORM_HEADROOM_BITS: Final = 6
+"""A norm whose output is quantized has this many more fraction bits than its gains' exponent."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFractionBits:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sslm.errors.program import OpShapeError, TensorMissingError
 from sslm.model.config import ModelConfig, RopeScalingKind
-from sslm.model.fraction_bits import FractionBits, LayerFractionBits
+from sslm.model.fraction_bits import NORM_HEADROOM_BITS, FractionBits, LayerFractionBits
 from sslm.program import ops
 from sslm.program.buffers import (
     EXPONENT_MAX_GATED,
@@ -21,9 +21,6 @@ from sslm.program.ops import SaturationSite
 from sslm.program.program import Program, Segment, SegmentKind, head_blocks
 from sslm.program.states import State, StateKind
 from sslm.program.tensors import Tensor, Tensors
-
-NORM_HEADROOM_BITS = 6
-"""A norm whose output is quantized has this many more fraction bits than its gains' exponent."""
 
 
 def llama_weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sslm.errors.program import AccumulatorBoundError, OpShapeError, TensorMissingError
-from sslm.model.fraction_bits import FractionBits, LayerFractionBits
-from sslm.model.llama import NORM_HEADROOM_BITS, build_llama
+from sslm.model.fraction_bits import NORM_HEADROOM_BITS, FractionBits, LayerFractionBits
+from sslm.model.llama import build_llama
 from sslm.program import ops
 from sslm.program.buffers import Buffer
 from sslm.program.program import SegmentKind
